@@ -1,0 +1,58 @@
+# `make run` runs the main job, `make test` everything a change must pass; each sets up what it needs.
+# Debian 12, Python 3.11, git, make, root (or the packages below already there).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+ARGS ?=
+
+# package:command whose absence means that it is missing
+APT := iproute2:ip tshark:tshark
+
+.PHONY: help setup apt run test verify lint generated format clean
+
+help: ## what the targets do
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+setup: apt $(VENV)/.stamp ## apt packages where missing, and .venv with .venv/bin/epic
+
+apt:
+	@missing=""; \
+	for entry in $(APT); do command -v "$${entry#*:}" >/dev/null 2>&1 || missing="$$missing $${entry%%:*}"; done; \
+	$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || missing="$$missing python3-venv"; \
+	if [ -n "$$missing" ]; then \
+		echo "setup: installing$$missing"; \
+		if [ "$$(id -u)" != 0 ]; then echo "setup: not root; install them with apt-get, then run make again" >&2; exit 1; fi; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+
+$(VENV)/.stamp: pyproject.toml requirements.lock
+	@echo "setup: $(VENV) with the versions of requirements.lock"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	@touch $@
+
+run: setup ## the main job: a tree of switches and ranks over real sockets, every result checked
+	@echo "run: epic run $(ARGS)"
+	@$(BIN)/epic run $(ARGS)
+
+lint: setup ## style, types, the import contract, generated files, references between spec text and data
+	@echo "lint: ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	@echo "lint: mypy"; $(BIN)/mypy
+	@echo "lint: imports"; $(BIN)/lint-imports --no-logo 2>/dev/null | tail -n 3 || $(BIN)/lint-imports
+	@echo "lint: generated files"; $(BIN)/epic spec gen --check
+	@echo "lint: spec"; $(BIN)/epic spec lint
+
+test: lint ## lint, then every test
+	@echo "test: pytest on $(JOBS) processes"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+verify: setup ## the long campaigns: many more random worlds than `make test` tries
+	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec $(ARGS)
+
+format: setup ## apply the style
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+clean: ## remove what set-up and tests made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
