@@ -1,0 +1,1 @@
+"""The EPIC protocol in Python: packets, codec, clause registry, generators."""
