@@ -1,0 +1,1 @@
+"""What the protocol means (`reference`) and how it performs (simulators)."""
