@@ -1,0 +1,79 @@
+"""Who is missing: from the slot bitmaps of engines to the ranks and edges that hold a cell up (P8, EPIC-F-04)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from epic_models.reference.group import GroupPlan
+from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.tree import edge_name
+from epic_spec.psn import MASK
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Missing ranks (ascending) and edges that do not answer (`child-parent`), and one line that says so."""
+
+    ranks: tuple[int, ...]
+    edges: tuple[str, ...]
+    text: str
+
+
+def diagnose(plan: GroupPlan, statuses: Mapping[str, GroupStatus | None], cell: int) -> Diagnosis:
+    """Name who holds up `cell` (unbounded number). `statuses[engine]` is None for an engine that did not answer.
+
+    Walks from the root down the children whose contribution an engine lacks: a rank is missing; an engine that
+    does not answer is a lost edge; an engine that has completed the cell while its parent lacks it is a lossy
+    edge. When every engine has the cell done, the result is lost on its way down.
+    """
+    ranks: list[int] = []
+    edges: list[str] = []
+    notes: list[str] = []
+
+    def visit(engine: str, parent: str | None) -> None:
+        status = statuses.get(engine)
+        if status is None:
+            edges.append(engine if parent is None else edge_name(engine, parent))
+            notes.append(f"switch {engine} does not answer")
+            return
+        for edge in status.failed_edges:
+            if edge not in edges:
+                edges.append(edge)
+                notes.append(f"edge {edge} is in error")
+        slot = _slot(status, cell)
+        children = plan.children[engine]
+        bitmap = slot.bitmap if slot else 0
+        for i, child in enumerate(children):
+            if bitmap >> i & 1:
+                continue
+            if isinstance(child, int):
+                ranks.append(child)
+            else:
+                before = len(ranks) + len(edges)
+                visit(child, engine)
+                if len(ranks) + len(edges) == before:
+                    edges.append(edge_name(child, engine))
+                    notes.append(f"edge {edge_name(child, engine)} loses what is sent")
+
+    unreachable = [e for e in plan.engines if statuses.get(e) is None]
+    visit(plan.root, None)
+    # An engine can die after its contribution went up: the walk above then never meets it.
+    for engine in unreachable:
+        parent = next((p for p, kids in plan.children.items() if engine in kids), None)
+        name = engine if parent is None else edge_name(engine, parent)
+        if name not in edges:
+            edges.append(name)
+            notes.append(f"switch {engine} does not answer")
+    if ranks:
+        words = "rank" if len(ranks) == 1 else "ranks"
+        notes.insert(0, f"{words} {', '.join(map(str, sorted(ranks)))} did not contribute")
+    if not notes:
+        notes.append(
+            "every rank has contributed and every switch answers: the result is late or lost on its way down"
+        )
+    return Diagnosis(tuple(sorted(ranks)), tuple(edges), f"cell {cell}: {'; '.join(notes)}")
+
+
+def _slot(status: GroupStatus, cell: int) -> SlotStatus | None:
+    return next((s for s in status.slots if s.cell == cell & MASK), None)
