@@ -346,6 +346,8 @@ def m2_silent_edge_ends_in_error() -> None:
     assert sends == 3
     assert [e.edge for e in events if isinstance(e, EdgeFailed)] == ["r1-x"]
     assert bench.engine.status(1).failed_edges == ("r1-x",)
+    assert bench.contribute(1, 1, words(1)).sends == [], "nothing more is sent over it"
+    assert bench.engine.counters()["drop_edge_error"] == 1
 
 
 @scenario

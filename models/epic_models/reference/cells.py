@@ -93,12 +93,13 @@ class CellValue:
     def _agree(self, descriptor: int, length: int | None) -> None:
         if self._held is None:
             self._held = descriptor
+        held_length = self._length or 0
         if self._length is None:
             self._length = length
         if descriptor != self._held or (length is not None and length != self._length):
             self.err = True
             if self._record is None:
-                self._record = ConflictRecord(self._held, self._length or 0, descriptor, length or 0)
+                self._record = ConflictRecord(self._held, held_length, descriptor, length or 0)
 
     def _combine(self, child: int, imm: int, payload: bytes, wide: bool) -> None:
         if primitive(imm) == Primitive.BROADCAST:

@@ -76,7 +76,7 @@ class GroupParams:
     ecn: bool = True
     pkey: int = 0xFFFF
     rto_initial_us: int = 50_000
-    rto_min_us: int = 5_000
+    rto_min_us: int = 20_000
     rto_max_us: int = 1_000_000
     retry_limit: int = 12
     rnr_timer_us: int = 1_000
@@ -96,6 +96,12 @@ class GroupParams:
         if self.mode == 1 and self.message_buffers > self.window:
             raise ConfigError(
                 f"{where}: message_buffers = {self.message_buffers}, expected at most window = {self.window}"
+            )
+
+        packets = -(-self.message_bytes // self.payload_bytes) * self.window
+        if self.mode == 1 and packets >= psn.HALF:
+            raise ConfigError(
+                f"{where}: window x packets of a message = {packets}, expected below {psn.HALF} (half the PSNs)"
             )
 
     @property

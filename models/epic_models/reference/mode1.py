@@ -35,10 +35,7 @@ class _RcEdge:
         self.end = end
         self.responder = Responder(end, counters)
         self.requester = Requester(end, counters, first_time=first_time)
-        # A partial of 16-bit floats may be twice the size of a message between engines.
-        wide = end.params.partial_format == "fp32" and end.edge.peer_is_engine
-        limit = end.params.message_bytes * (2 if wide else 1)
-        self.reassembly = Reassembly(end.params.payload_bytes, limit)
+        self.reassembly = Reassembly(end.params.payload_bytes, end.params.message_bytes)
 
 
 class Mode1Group(GroupMachine):
@@ -59,6 +56,9 @@ class Mode1Group(GroupMachine):
     def on_child(self, child: int, packet: Packet, now: float) -> Output:
         """A packet of a contribution, or an acknowledgement of a result."""
         edge = self._children[child]
+        if edge.requester.failed:
+            self.count.drop("edge_error")
+            return Output()
         if packet.opcode is Opcode.ACK:
             output = edge.requester.on_ack(packet, now)
             output.extend(self._publish_completed(now))
@@ -136,6 +136,9 @@ class Mode1Group(GroupMachine):
         """A packet of a result, or an acknowledgement of a partial."""
         edge = self._parent
         assert edge is not None
+        if edge.requester.failed:
+            self.count.drop("edge_error")
+            return Output()
         if packet.opcode is Opcode.ACK:
             return edge.requester.on_ack(packet, now)
         buffer = self._agg[self._passed % self.params.message_buffers]
@@ -177,6 +180,8 @@ class Mode1Group(GroupMachine):
         output = Output()
         for edge in self._edges():
             output.extend(edge.requester.poll(now))
+        # An edge that has just gone into error is waited for no longer.
+        output.extend(self._publish_completed(now))
         return output
 
     def next_deadline(self) -> float | None:

@@ -64,6 +64,9 @@ class Mode2Group(GroupMachine):
     def on_child(self, child: int, packet: Packet, now: float) -> Output:
         """A contribution, or an acknowledgement of a result."""
         edge = self._children[child]
+        if edge.requester.failed:
+            self.count.drop("edge_error")
+            return Output()
         if packet.opcode is Opcode.ACK:
             return edge.requester.on_ack(packet, now)
         arrival = edge.responder.classify(packet)
@@ -127,6 +130,9 @@ class Mode2Group(GroupMachine):
         """A result, or an acknowledgement of a partial."""
         edge = self._parent
         assert edge is not None
+        if edge.requester.failed:
+            self.count.drop("edge_error")
+            return Output()
         if packet.opcode is Opcode.ACK:
             return edge.requester.on_ack(packet, now)
         arrival = edge.responder.classify(packet)

@@ -66,7 +66,7 @@ class Requester:
         self._end = end
         self._params = end.params
         self._count = counters
-        self._first_time = first_time  # counter of packets that are sent for the first time
+        self._first_time = first_time  # counter of messages that are sent for the first time
         self._patient = patient
         self._next = 0
         self._messages = 0
@@ -111,13 +111,15 @@ class Requester:
         kind = packet.aeth.syndrome & SYNDROME_MASK
         base = self._pending[0].number if self._pending else self._next
         number = psn.nearest(psn.add(packet.psn, -self._end.edge.psn_tx), base)
-        if number >= self._next or self.failed:
-            self._count.drop("edge_error" if self.failed else "unexpected")
+        if number >= self._next:
+            self._count.drop("unexpected")
             return Output()
         if kind == Syndrome.ACK:
             self._count["rx_ack"] += 1
+            paused = self._not_ready_until is not None
             self._acknowledge(number + 1, now)
-            return Output()
+            # The packet that met no buffer has arrived; what was sent or queued behind it has not.
+            return self._go_back(now) if paused and self._not_ready_until is None else Output()
         self._acknowledge(number, now)
         if kind == Syndrome.RNR_NAK:
             self._count["rx_rnr_nak"] += 1
@@ -185,8 +187,10 @@ class Requester:
         output = Output()
         for segment in pending:
             segment.transmissions += 1
-            again = segment.transmissions > 1
-            self._count["tx_retransmission" if again else self._first_time] += 1
+            if segment.transmissions > 1:
+                self._count["tx_retransmission"] += 1
+            elif segment.imm is not None:
+                self._count[self._first_time] += 1  # a message counts once, with its last packet
             output.sends.append(self._packet(segment))
         return output
 

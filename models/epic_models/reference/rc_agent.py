@@ -30,6 +30,9 @@ class RcAgent(AgentBase):
         return self._requester.send(Message(cell.imm, cell.payload), now)
 
     def _admitted(self, packet: Packet, now: float) -> Output:
+        if self._requester.failed:
+            self._count.drop("edge_error")
+            return Output()
         if packet.opcode is Opcode.ACK:
             return self._requester.on_ack(packet, now)
         arrival = self._responder.classify(packet)

@@ -16,6 +16,9 @@ from epic_spec.psn import MODULUS
 
 Node = int | str
 
+# QPNs 0 and 1 are InfiniBand's management queue pairs, 0xFFFFFF is multicast; a few more are left to the system.
+FREE_QPNS = range(16, 0xFFFFFF)
+
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -103,7 +106,7 @@ def build_group(
             f"tree: ranks {sorted(below)}, expected each of 0 to {params.world_size - 1} exactly once"
         )
     rng = random.Random(seed)
-    qpns = iter(rng.sample(range(16, 1 << 24), 2 * len(ends)))
+    qpns = iter(rng.sample(FREE_QPNS, 2 * len(ends)))
     up: dict[Node, Edge] = {}
     down: dict[str, list[Edge]] = {e: [] for e in engines}
     for parent in engines:
