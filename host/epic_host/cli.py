@@ -1,0 +1,100 @@
+"""The commands of this package: `epic switch serve`, `epic switch counters`, `epic switch status`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+switch_app = typer.Typer(no_args_is_help=True, help="Software switches: run one, look into one.")
+
+Address = Annotated[str, typer.Argument(help="Control address: unix:/path or 127.x.y.z:port.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this package's commands to the `epic` command."""
+    app.add_typer(switch_app, name="switch")
+
+
+@switch_app.command()
+def serve(
+    config: Annotated[Path, typer.Option(help="JSON file: name, engine, control, transport, capabilities.")],
+    detach: Annotated[bool, typer.Option(help="Keep running when the parent process ends.")] = False,
+) -> None:
+    """Run a switch until SIGTERM or SIGINT. Prints "ready" when it serves."""
+    from epic_host.process import die_with_parent
+    from epic_host.switch import Switch, SwitchConfig
+
+    if not detach:
+        die_with_parent()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    switch = Switch(SwitchConfig.from_file(config))
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: switch.stop())
+        print("ready", flush=True)
+        switch.run()
+    finally:
+        switch.close()
+
+
+@switch_app.command()
+def counters(address: Address, as_json: Json = False, timeout: Timeout = 5.0) -> None:
+    """Print the counters of a switch; the table leaves out those that are 0."""
+    from epic_host.control import EngineClient
+
+    with EngineClient(address, timeout) as client:
+        counts = client.counters()
+    if as_json:
+        print(json.dumps(counts, sort_keys=True))
+        return
+    table = Table("counter", "value")
+    for name, value in sorted(counts.items()):
+        if value:
+            table.add_row(name, str(value))
+    Console().print(table)
+
+
+@switch_app.command()
+def status(
+    address: Address,
+    group: Annotated[int, typer.Argument(min=0, help="Group number.")],
+    as_json: Json = False,
+    timeout: Timeout = 5.0,
+) -> None:
+    """Print the live slots of a group and its edges in error."""
+    from epic_host.control import EngineClient
+
+    with EngineClient(address, timeout) as client:
+        state = client.status(group)
+    if as_json:
+        slots: list[dict[str, Any]] = [
+            {"cell": s.cell, "bitmap": s.bitmap, "done": s.done} for s in state.slots
+        ]
+        print(
+            json.dumps(
+                {
+                    "group": state.group,
+                    "epoch": state.epoch,
+                    "failed_edges": list(state.failed_edges),
+                    "slots": slots,
+                }
+            )
+        )
+        return
+    table = Table("cell", "children that contributed", "done")
+    for slot in state.slots:
+        children = [str(i) for i in range(slot.bitmap.bit_length()) if slot.bitmap >> i & 1]
+        table.add_row(str(slot.cell), " ".join(children) or "-", "yes" if slot.done else "no")
+    console = Console()
+    console.print(f"group {state.group}, epoch {state.epoch}")
+    console.print(f"edges in error: {', '.join(state.failed_edges) or 'none'}")
+    console.print(table)

@@ -1,0 +1,397 @@
+"""Collectives on NumPy arrays for one rank of a group: the interface for programs.
+
+    udp = {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.101": 0}}
+    with Communicator(rank, group, udp) as comm:
+        comm.all_reduce(gradients)
+
+All ranks of a group make the same calls in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epic_host.handle import Handle
+from epic_host.runtime import Runtime
+from epic_host.transport import Transport, open_transport
+from epic_host.transport.base import check_fit
+from epic_models.reference.collectives import plan
+from epic_models.reference.group import GroupPlan
+from epic_models.reference.numerics import array_dtype, datatype_of
+from epic_models.reference.registry import make_agent
+from epic_spec.errors import AbortedError, ConfigError, EpicError
+from epic_spec.tables import TAG_MODULUS, Datatype, Operator
+
+Array = NDArray[Any]
+
+_OPERATORS = {"sum": Operator.SUM, "max": Operator.MAX, "min": Operator.MIN}
+
+
+def shard_sizes(count: int, ranks: int) -> tuple[int, ...]:
+    """Elements of each rank's shard by default: as `numpy.array_split` cuts `count` elements."""
+    small, more = divmod(count, ranks)
+    return tuple(small + (rank < more) for rank in range(ranks))
+
+
+class Communicator:
+    """One rank of `group`, over `transport` (open, or its configuration); both are closed by `close`.
+
+    `deadline` in seconds (default: the group's): a collective without progress for that long fails with
+    PeerLostError, which names the missing ranks and edges that the group's switches know of. `reproducible`
+    is the default of the calls that have that argument.
+
+    Arrays are C-contiguous NumPy arrays, of any shape and size, of int8/16/32/64, float16/32/64 or
+    `ml_dtypes.bfloat16`. Without `recv` a collective is in place. After an error an array that was to receive
+    holds some of the old and some of the new elements.
+
+    Every collective returns its result, or with `async_op=True` a Handle. It raises, before anything is
+    sent, ConfigError for arguments that do not fit and ResourceError when the group's engines cannot compute
+    it; and MismatchError when the ranks called different things, PeerLostError when one is missing,
+    AbortedError after `abort` or `close`. These three end the communicator: all later calls raise them again.
+
+    Construction raises ConfigError for a rank that the group does not have, or as `open_transport` does.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        group: GroupPlan,
+        transport: Transport | Mapping[str, Any],
+        *,
+        deadline: float | None = None,
+        reproducible: bool = False,
+    ) -> None:
+        if rank not in group.ranks:
+            raise ConfigError(
+                f"rank = {rank!r}, expected 0 to {group.params.world_size - 1} of group {group.params.group}"
+            )
+        self.rank = rank
+        self.world_size = group.params.world_size
+        self._reproducible = reproducible
+        self._params = group.params
+        if deadline is not None:
+            if not math.isfinite(deadline):
+                raise ConfigError(f"deadline = {deadline}, expected a number of seconds")
+            self._params = replace(group.params, deadline_us=round(deadline * 1e6))
+        self._transport = open_transport(transport) if isinstance(transport, Mapping) else transport
+        try:
+            check_fit(self._params, (group.ranks[rank].edge,), self._transport)
+            self._agent = make_agent(replace(group.ranks[rank], params=self._params))
+            self._runtime = Runtime(
+                self._agent, self._transport, group, self._params.deadline_us * 1e-6, f"epic rank {rank}"
+            )
+        except BaseException:
+            self._transport.close()
+            raise
+        # Calls of several threads come one after the other: the counter numbers them.
+        self._calling = threading.Lock()
+        self._calls = 0
+
+    # ---------------------------------------------------------------------- collectives
+
+    @overload
+    def all_reduce(
+        self, send: Array, op: str = ..., *, recv: Array | None = ..., reproducible: bool | None = ...,
+        async_op: Literal[False] = ...,
+    ) -> Array: ...  # fmt: skip
+
+    @overload
+    def all_reduce(
+        self, send: Array, op: str = ..., *, recv: Array | None = ..., reproducible: bool | None = ...,
+        async_op: Literal[True],
+    ) -> Handle: ...  # fmt: skip
+
+    def all_reduce(
+        self,
+        send: Array,
+        op: str = "sum",
+        *,
+        recv: Array | None = None,
+        reproducible: bool | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """Element by element the `op` ("sum", "max", "min") of all ranks' `send`, into `recv` on every rank.
+
+        `recv` has the shape of `send` (default: `send` itself). `reproducible`: bitwise independent of the
+        order in which contributions arrive.
+        """
+        recv = _like(send, recv, "all_reduce")
+        return self._call(
+            "all_reduce", send, recv, recv, async_op, operator=_operator(op), reproducible=reproducible
+        )
+
+    @overload
+    def reduce(
+        self, send: Array, root: int = ..., op: str = ..., *, recv: Array | None = ...,
+        reproducible: bool | None = ..., async_op: Literal[False] = ...,
+    ) -> Array | None: ...  # fmt: skip
+
+    @overload
+    def reduce(
+        self, send: Array, root: int = ..., op: str = ..., *, recv: Array | None = ...,
+        reproducible: bool | None = ..., async_op: Literal[True],
+    ) -> Handle: ...  # fmt: skip
+
+    def reduce(
+        self,
+        send: Array,
+        root: int = 0,
+        op: str = "sum",
+        *,
+        recv: Array | None = None,
+        reproducible: bool | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """As `all_reduce`, but only rank `root` receives; the others get None, their `recv` is not used."""
+        recv = _like(send, recv, "reduce") if root == self.rank else None
+        return self._call(
+            "reduce", send, recv, recv, async_op, operator=_operator(op), reproducible=reproducible, root=root
+        )
+
+    @overload
+    def broadcast(self, array: Array, root: int = ..., *, async_op: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def broadcast(self, array: Array, root: int = ..., *, async_op: Literal[True]) -> Handle: ...
+
+    def broadcast(self, array: Array, root: int = 0, *, async_op: bool = False) -> Any:
+        """The elements of `array` at rank `root` into `array` of every rank."""
+        send, recv = (array, None) if root == self.rank else (None, array)
+        return self._call("broadcast", send, recv, array, async_op, root=root)
+
+    @overload
+    def reduce_scatter(
+        self, send: Array, op: str = ..., *, recv: Array | None = ..., shards: Sequence[int] | None = ...,
+        reproducible: bool | None = ..., async_op: Literal[False] = ...,
+    ) -> Array: ...  # fmt: skip
+
+    @overload
+    def reduce_scatter(
+        self, send: Array, op: str = ..., *, recv: Array | None = ..., shards: Sequence[int] | None = ...,
+        reproducible: bool | None = ..., async_op: Literal[True],
+    ) -> Handle: ...  # fmt: skip
+
+    def reduce_scatter(
+        self,
+        send: Array,
+        op: str = "sum",
+        *,
+        recv: Array | None = None,
+        shards: Sequence[int] | None = None,
+        reproducible: bool | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """The `op` of all ranks' `send`, cut into shards of which each rank receives its own.
+
+        `shards` are the sizes in elements, in rank order (default: `shard_sizes(send.size, world_size)`).
+        In place the result is this rank's shard of `send`, and a flat view of it is returned; the rest of
+        `send` is kept.
+        """
+        _check_array(send, "reduce_scatter: send")
+        sizes = self._shards(shards, send.size, "reduce_scatter: send")
+        if recv is None:
+            recv = self._shard_of(send, sizes)
+        return self._call(
+            "reduce_scatter", send, recv, recv, async_op,
+            operator=_operator(op), reproducible=reproducible, shards=sizes,
+        )  # fmt: skip
+
+    @overload
+    def all_gather(
+        self, send: Array, *, recv: Array | None = ..., shards: Sequence[int] | None = ...,
+        async_op: Literal[False] = ...,
+    ) -> Array: ...  # fmt: skip
+
+    @overload
+    def all_gather(
+        self, send: Array, *, recv: Array | None = ..., shards: Sequence[int] | None = ...,
+        async_op: Literal[True],
+    ) -> Handle: ...  # fmt: skip
+
+    def all_gather(
+        self,
+        send: Array,
+        *,
+        recv: Array | None = None,
+        shards: Sequence[int] | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """Every rank's shard, in rank order, into `recv` of every rank.
+
+        `send` is this rank's shard. In place `send` is the whole array, of which this rank's shard is its
+        contribution. `shards` are the sizes in elements (default: `shard_sizes(recv.size, world_size)`).
+        """
+        _check_array(send, "all_gather: send")
+        whole = send if recv is None else recv
+        _check_array(whole, "all_gather: recv")
+        sizes = self._shards(shards, whole.size, "all_gather: recv")
+        own = self._shard_of(send, sizes) if recv is None else send
+        return self._call("all_gather", own, whole, whole, async_op, shards=sizes)
+
+    @overload
+    def barrier(self, *, async_op: Literal[False] = ...) -> None: ...
+
+    @overload
+    def barrier(self, *, async_op: Literal[True]) -> Handle: ...
+
+    def barrier(self, *, async_op: bool = False) -> Handle | None:
+        """Ends when every rank has called it."""
+        handle = self._start("barrier", None, None, None)
+        if async_op:
+            return handle
+        handle.wait()
+        return None
+
+    # ---------------------------------------------------------------------- life and death
+
+    def abort(self) -> None:
+        """End all collectives of this rank with AbortedError, at once and without asking anybody. Any thread.
+
+        When it has returned, no array is written any more. The other ranks find this one missing.
+        """
+        self._runtime.fail(AbortedError(f"rank {self.rank} aborted the communicator"))
+
+    def close(self) -> None:
+        """End the communicator and close its transport; unfinished collectives get AbortedError."""
+        self._runtime.close()
+
+    @property
+    def failure(self) -> EpicError | None:
+        """The error that ended the communicator, or None."""
+        return self._runtime.failure
+
+    def counters(self) -> dict[str, int]:
+        """The agent's counters by the names of epic.toml, with what its transport dropped and sent."""
+        counters = self._agent.counters()
+        carried = self._transport.counters()
+        received = carried.pop("rx_frames")
+        for name, count in carried.items():
+            counters[name] = counters.get(name, 0) + count
+        counters["rx_frames"] = received
+        return counters
+
+    def faults(self) -> dict[str, int]:
+        """How many sent frames were `lost`, `duplicated`, `reordered` and `corrupted` on purpose."""
+        return self._transport.faults()
+
+    def stats(self) -> dict[str, Any]:
+        """`counters`, `faults`, and `retransmissions`: data packets that this rank sent again."""
+        counters = self.counters()
+        return {
+            "counters": counters,
+            "faults": self.faults(),
+            "retransmissions": counters["tx_retransmission"],
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------------- inside
+
+    def _call(
+        self,
+        primitive: str,
+        send: Array | None,
+        recv: Array | None,
+        result: Array | None,
+        async_op: bool,
+        **more: Any,
+    ) -> Any:
+        handle = self._start(primitive, send, recv, result, **more)
+        return handle if async_op else handle.result()
+
+    def _start(
+        self,
+        primitive: str,
+        send: Array | None,
+        recv: Array | None,
+        result: Array | None,
+        *,
+        reproducible: bool | None = None,
+        **more: Any,
+    ) -> Handle:
+        datatype = None
+        for name, array in (("recv", recv), ("send", send)):
+            if array is not None:
+                datatype = _check_array(array, f"{primitive}: {name}", writes=name == "recv")
+        with self._calling:
+            if (failure := self._runtime.failure) is not None:
+                raise failure.with_traceback(None)
+            operation = plan(
+                primitive,
+                send,
+                recv,
+                datatype=datatype,
+                rank=self.rank,
+                world_size=self.world_size,
+                params=self._params,
+                tag=self._calls % TAG_MODULUS,
+                reproducible=self._reproducible if reproducible is None else reproducible,
+                **more,
+            )
+            handle = Handle(operation.description, result)
+            self._runtime.start(operation, handle)
+            self._calls += 1
+        return handle
+
+    def _shards(self, shards: Sequence[int] | None, count: int, where: str) -> tuple[int, ...]:
+        if shards is None:
+            return shard_sizes(count, self.world_size)
+        sizes = tuple(shards)
+        if len(sizes) != self.world_size or min(sizes) < 0 or sum(sizes) != count:
+            raise ConfigError(
+                f"{where} has {count} elements and shards = {sizes}, expected {self.world_size} sizes "
+                "that add up to it"
+            )
+        return sizes
+
+    def _shard_of(self, array: Array, sizes: Sequence[int]) -> Array:
+        start = sum(sizes[: self.rank])
+        return array.reshape(-1)[start : start + sizes[self.rank]]
+
+
+def _operator(op: str) -> Operator:
+    if op not in _OPERATORS:
+        raise ConfigError(f"op = {op!r}, expected one of {', '.join(_OPERATORS)}")
+    return _OPERATORS[op]
+
+
+def _like(send: Array, recv: Array | None, what: str) -> Array:
+    """The array that receives; it must be as `send` is."""
+    if recv is None or recv is send:
+        return send
+    _check_array(send, f"{what}: send")
+    _check_array(recv, f"{what}: recv")
+    if recv.shape != send.shape:
+        raise ConfigError(f"{what}: recv has shape {recv.shape}, expected {send.shape} as send")
+    return recv
+
+
+def _check_array(array: object, where: str, writes: bool = False) -> Datatype:
+    """The datatype of an array that a collective can use. Raises ConfigError."""
+    if not isinstance(array, np.ndarray):
+        raise ConfigError(f"{where} is a {type(array).__name__}, expected a NumPy array")
+    datatype = datatype_of(array.dtype)
+    if datatype is None:
+        known = ", ".join(str(array_dtype(d)) for d in Datatype)
+        raise ConfigError(f"{where} has dtype {array.dtype}, expected one of {known} in native byte order")
+    if not array.flags.c_contiguous:
+        raise ConfigError(
+            f"{where} is not C-contiguous, expected a contiguous array (numpy.ascontiguousarray)"
+        )
+    if writes and not array.flags.writeable:
+        raise ConfigError(f"{where} is read-only, expected an array that can be written")
+    return datatype

@@ -1,0 +1,1 @@
+"""Package epic of the control plane."""

@@ -1,0 +1,1 @@
+"""Package epic.v1 of the control plane."""

@@ -1,0 +1,198 @@
+"""The software switch: one engine, one transport, one thread; and the control service beside it.
+
+{"name": "s0", "engine": "reference-m3", "control": "unix:/run/epic/s0",
+ "transport": {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.11": 0}},
+ "capabilities": {"window": 64}}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from epic_host.driver import Driver
+from epic_host.engines import make_engine
+from epic_host.transport import TransportConfig, open_transport, transport_config
+from epic_host.transport.base import check_fit
+from epic_host.transport.config import take
+from epic_models.reference.endpoint import EngineCapabilities
+from epic_models.reference.group import EngineGroup
+from epic_models.reference.interfaces import EdgeFailed, Event, GroupStatus
+from epic_spec.errors import AbortedError, ConfigError
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchConfig:
+    """What a switch is started with; `control` is `unix:/path` or `127.x.y.z:port`."""
+
+    name: str
+    engine: str
+    control: str
+    transport: TransportConfig
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """From the JSON form. Raises ConfigError."""
+        values = take(data, "switch", ("name", "engine", "control", "transport"), ("capabilities",))
+        for key in ("name", "engine", "control"):
+            if not isinstance(values[key], str) or not values[key]:
+                raise ConfigError(f"switch: {key} = {values[key]!r}, expected a text")
+        capabilities = values.get("capabilities") or {}
+        if not isinstance(capabilities, Mapping):
+            raise ConfigError(f"switch: capabilities = {capabilities!r}, expected an object")
+        values["capabilities"] = capabilities
+        values["transport"] = transport_config(values["transport"])
+        return cls(**values)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """From a JSON file. Raises ConfigError naming the file."""
+        try:
+            return cls.from_dict(json.loads(path.read_text()))
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}, expected a JSON file") from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{path}: not JSON ({error}), expected a switch configuration") from None
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+
+class Switch:
+    """A running switch. Construction opens everything; `run` returns after `stop`; then `close` it.
+
+    Raises ConfigError for an unknown engine or capability, or an address, interface or file that is missing.
+    """
+
+    def __init__(self, config: SwitchConfig) -> None:
+        self.name = config.name
+        self.engine_name = config.engine
+        self._engine = make_engine(config.engine, config.capabilities)
+        self._transport = open_transport(config.transport)
+        self._driver = Driver(self._engine, self._transport, self._on_events)
+        self._lock = threading.Lock()
+        self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._stopping = False
+        # Here, so that a rank that never has to ask an engine never imports grpc.
+        from epic_host.control import ControlServer
+
+        try:
+            self._control = ControlServer(config.control, self)
+        except BaseException:
+            self._driver.close()
+            self._transport.close()
+            raise
+
+    def run(self) -> None:
+        """Drive the engine until `stop`."""
+        try:
+            while not self._stopping:
+                self._driver.step()
+                self._answer()
+        finally:
+            self._stopping = True
+            self._refuse()
+
+    def stop(self) -> None:
+        """End `run` soon. From any thread or signal handler."""
+        self._stopping = True
+        self._driver.wake()
+
+    def close(self) -> None:
+        """Close the control service, the sockets and the capture; after `run`."""
+        self._stopping = True
+        self._refuse()
+        self._control.close()
+        self._driver.close()
+        self._transport.close()
+
+    def call(self, work: Callable[[], T], timeout: float) -> T:
+        """Run `work` in the loop's thread and give its outcome.
+
+        Raises what `work` raises, TimeoutError when the loop has not come to it in time (it is then not run),
+        AbortedError when the switch is being shut down.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._stopping:
+                raise AbortedError(f"switch {self.name} is shutting down")
+            self._requests.append((work, future))
+            self._driver.wake()
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if future.cancel():
+                raise TimeoutError(f"switch {self.name} is busy, no answer within {timeout:g} s") from None
+            return future.result(timeout)
+
+    # What the control service asks, in the loop's thread.
+
+    def capabilities(self) -> EngineCapabilities:
+        """What the engine offers."""
+        return self._engine.capabilities
+
+    def groups(self) -> tuple[int, ...]:
+        """Numbers of the installed groups."""
+        return self._engine.groups()
+
+    def install(self, entry: EngineGroup) -> None:
+        """Install a group. Raises ConfigError or ResourceError, also for packets or edges that do not fit."""
+        edges = entry.children if entry.parent is None else (*entry.children, entry.parent)
+        check_fit(entry.params, edges, self._transport)
+        self._engine.install(entry, time.monotonic())
+
+    def remove(self, group: int) -> None:
+        """Remove a group. Raises ConfigError when it is not installed."""
+        self._engine.remove(group)
+
+    def status(self, group: int) -> GroupStatus:
+        """Slots and failed edges of a group. Raises ConfigError when it is not installed."""
+        return self._engine.status(group)
+
+    def counters(self) -> dict[str, int]:
+        """The engine's counters with what its transport dropped, what was sent, and the injected faults."""
+        counters = self._engine.counters()
+        carried = self._transport.counters()
+        # Frames that the transport dropped never reached the engine's own count.
+        dropped = {name: count for name, count in carried.items() if name.startswith("drop_")}
+        for name, count in dropped.items():
+            counters[name] = counters.get(name, 0) + count
+        counters["rx_frames"] += sum(dropped.values())
+        counters |= {name: carried[name] for name in ("tx_frames", "tx_failed")}
+        return counters | {f"fault_{name}": count for name, count in self._transport.faults().items()}
+
+    def _answer(self) -> None:
+        while self._requests:
+            work, future = self._requests.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except Exception as error:
+                future.set_exception(error)
+
+    def _refuse(self) -> None:
+        with self._lock:
+            while self._requests:
+                _, future = self._requests.popleft()
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(AbortedError(f"switch {self.name} is shutting down"))
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, EdgeFailed):
+                log.warning(
+                    "switch %s: group %d: edge %s: %s", self.name, event.group, event.edge, event.reason
+                )
