@@ -1,0 +1,1 @@
+"""Where realizations meet the protocol: topologies, runners, the main job."""

@@ -1,0 +1,65 @@
+"""Entry point of every process that a run starts: `python -m epic_testbed.child [OPTIONS] WHAT FILE`.
+
+`switch FILE` serves a software switch, `rank FILE` is one rank's worker. Before anything heavy is imported
+the process ties its life to its parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a
+network namespace (`--netns NAME`), so that threads which libraries start are in it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; exit at once when that has happened already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(argv: list[str]) -> None:
+    """Run one process of a testbed. The arguments come from `processes.spawn`."""
+    arguments = list(argv)
+    namespace, bound = None, False
+    while arguments[0].startswith("--"):
+        option, value = arguments.pop(0), arguments.pop(0)
+        if option == "--parent":
+            die_with(int(value))
+            bound = True
+        elif option == "--netns":
+            namespace = value
+        else:
+            raise SystemExit(f"unknown option {option}, expected --parent or --netns")
+    what, path = arguments
+    # A Ctrl-C in the terminal goes to the whole foreground group; stopping children is the supervisor's job.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if namespace is not None:
+        from epic_testbed import netns
+
+        netns.enter(namespace)
+    from epic_spec.errors import EpicError
+
+    try:
+        if what == "switch":
+            from epic_host.cli import serve
+
+            serve(Path(path), detach=not bound)
+        elif what == "rank":
+            from epic_testbed import worker
+
+            worker.main(path)
+        else:
+            raise SystemExit(f"unknown child {what!r}, expected switch or rank")
+    except EpicError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

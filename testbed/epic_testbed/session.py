@@ -1,0 +1,170 @@
+"""A testbed being up: namespaces, switch processes, the installed group, and the end of all that."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from epic_host.control import EngineClient
+from epic_models.reference.group import GroupPlan
+from epic_models.reference.tree import build_group
+from epic_spec.errors import ConfigError, EpicError
+from epic_testbed import addressing, netns, registry
+from epic_testbed.options import Setup
+from epic_testbed.processes import Child, Children
+from epic_testbed.registry import Process, Run
+from epic_testbed.signals import undisturbed
+
+READY_SECONDS = 30.0
+# A process more costs this much start-up on a slow core.
+READY_SECONDS_PER_PROCESS = 2.0
+
+
+class StartError(EpicError):
+    """A process of the run did not come up; the message says which and what it said."""
+
+
+class Session:
+    """Brings a Setup up (`start`) and takes it down (`close`, or the end of a `with`).
+
+    With `owned` False the processes outlive this one: `epic testbed up`.
+    """
+
+    def __init__(self, setup: Setup, kind: str, owned: bool = True) -> None:
+        self.setup = setup
+        self.owned = owned
+        if setup.transport == "udp":
+            addressing.check_free(setup.plan.addresses)
+        if setup.capture is not None:
+            _make_directory(setup.capture)
+        about = {
+            "mode": setup.params.mode,
+            "topology": setup.topology.name,
+            "ranks": setup.ranks,
+            "transport": setup.transport,
+            "subnet": setup.plan.subnet,
+        }
+        self.run: Run = registry.create(kind, owned, about)
+        self.children = Children(self.run.path, die_with_parent=owned)
+        self.switches: dict[str, Child] = {}
+        self.group: GroupPlan = self._build_group()
+        self._clients: dict[str, EngineClient] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with undisturbed():
+            self.close()
+
+    def _build_group(self) -> GroupPlan:
+        setup = self.setup
+        control = {name: f"unix:{self.run.path}/{name}.sock" for name in setup.plan.switches}
+        return build_group(setup.plan.tree, setup.params, setup.plan.ends, setup.seed, control)
+
+    def namespace_of(self, node: str) -> str | None:
+        """The network namespace of a host or switch; None over udp."""
+        return self.run.namespace(node) if self.setup.transport == "netns" else None
+
+    def transport_of(self, node: int | str) -> dict[str, Any]:
+        """The transport configuration of a rank or switch, faults and capture included."""
+        plan = self.setup.plan
+        config = dict(plan.ranks[node] if isinstance(node, int) else plan.switches[node])
+        name = f"r{node}" if isinstance(node, int) else node
+        if self.setup.faults.any:
+            config["faults"] = self.setup.faults.of(name, self.setup.seed)
+        if self.setup.capture is not None:
+            config["capture"] = str(Path(self.setup.capture).absolute() / f"{name}.pcap")
+        return config
+
+    def start(self) -> None:
+        """Namespaces, then switches, each with its control socket. `install` waits for them."""
+        plan = self.setup.plan
+        if self.setup.transport == "netns":
+            nodes = [*plan.switches, *dict.fromkeys(plan.hosts.values())]
+            self.run.namespaces = [self.run.namespace(node) for node in nodes]
+            self.run.save()
+            netns.create(nodes, plan.veths, self.run.namespace)
+        for name in plan.switches:
+            config = {
+                "name": name,
+                "engine": self.setup.engine,
+                "control": self.group.control[name],
+                "transport": self.transport_of(name),
+            }
+            path = self.write(f"{name}.json", config)
+            self.switches[name] = self.children.spawn(name, "switch", path, self.namespace_of(name))
+        self.record()
+
+    def write(self, name: str, data: object) -> Path:
+        """A JSON file in the run's directory."""
+        path = self.run.path / name
+        path.write_text(json.dumps(data))
+        return path
+
+    def record(self) -> None:
+        """Note all children in the run's record, so that the next run can end them if this one is killed."""
+        self.run.processes = [Process.of(child.node, child.pid) for child in self.children.all]
+        self.run.save()
+
+    def await_ready(self, children: list[Child], is_ready: Any, what: str) -> None:
+        """Wait until every child has written a line for which `is_ready(line)` holds.
+
+        Raises StartError for one that ends or takes longer than 30 s and 2 s a process.
+        """
+        waiting = set(children)
+        limit = READY_SECONDS + READY_SECONDS_PER_PROCESS * len(self.children.all)
+        deadline = time.monotonic() + limit
+        while waiting:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                names = ", ".join(sorted(child.node for child in waiting))
+                raise StartError(f"{what} {names} not ready within {limit:.0f} s")
+            for child, line in self.children.wait(min(left, 1.0)):
+                if line is None:
+                    raise StartError(f"{what} {child.node} did not start: {child.complaint()}")
+                if child in waiting and is_ready(line):
+                    waiting.discard(child)
+
+    def install(self) -> None:
+        """Install the group on every switch; they must be ready. Raises ConfigError, ResourceError."""
+        for name, entry in self.group.engines.items():
+            self._clients[name] = EngineClient(self.group.control[name])
+            self._clients[name].install(entry)
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Counters of every switch that answers, by name."""
+        found: dict[str, dict[str, int]] = {}
+        for name, client in self._clients.items():
+            with contextlib.suppress(EpicError):
+                found[name] = client.counters()
+        return found
+
+    def close(self) -> None:
+        """End every process and remove all that the run made. More than one call is allowed."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        self.children.close()
+        self.run.destroy()
+
+    def detach(self) -> None:
+        """Leave the switches running (`owned` False); the run's record now is what takes them down."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+
+def _make_directory(path: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"capture = {path!r}: {error.strerror}, expected a directory that can be made"
+        ) from None

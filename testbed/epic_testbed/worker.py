@@ -1,0 +1,235 @@
+"""One rank of a run: opens a Communicator, runs the cases, checks each result, and reports on standard
+output.
+
+Talks to the supervisor in lines. It hears `go`, then `quit`; it says one JSON object a line:
+
+    {"event": "loaded"}                                       modules are imported
+    {"event": "ready"}                                        the transport is open (after `open`)
+    {"event": "alive"}                                        every few seconds, whatever goes on
+    {"event": "iteration", "case", "iteration", "us", "wrong", "err", "at"}
+    {"event": "error", "case", "kind", "message", "ranks", "edges", "at"}
+    {"event": "done", "counters", "faults"}                   always the last, after an error too
+
+`at` is `time.monotonic()`, which on Linux all processes share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epic_host import Communicator
+from epic_models.reference import numerics
+from epic_models.reference.group import GroupPlan
+from epic_spec.errors import EpicError
+from epic_testbed import verify
+from epic_testbed.cases import Array, Case, Inputs, shard_bounds
+
+_BEAT_SECONDS = 2.0
+_PATTERN = 0x5A
+_output = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the supervisor wrote for this rank."""
+
+    rank: int
+    group: GroupPlan
+    transport: dict[str, Any]
+    cases: list[Case]
+    iterations: int
+    seed: int
+    reproducible: bool
+    back_to_back: bool
+    silent: bool
+
+    @classmethod
+    def load(cls, path: str) -> Work:
+        """From the file that the supervisor wrote."""
+        data = json.loads(Path(path).read_text())
+        group = GroupPlan.from_dict(json.loads(Path(data.pop("group")).read_text()))
+        cases = [Case(**case) for case in data.pop("cases")]
+        return cls(group=group, cases=cases, **data)
+
+
+def say(event: str, **fields: Any) -> None:
+    """One line to the supervisor, from any thread."""
+    with _output:
+        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+        sys.stdout.flush()
+
+
+def beat() -> None:
+    """Say that this process is alive, from a thread of its own, for as long as it is."""
+    while True:
+        time.sleep(_BEAT_SECONDS)
+        say("alive")
+
+
+def hear(word: str) -> None:
+    """Wait for a line from the supervisor; its end of the pipe closing ends this process."""
+    if sys.stdin.readline().strip() != word:
+        sys.exit(0)
+
+
+def arrays(inputs: Inputs, rank: int, in_place: bool) -> tuple[Array | None, Array | None]:
+    """What this rank sends, and an array to receive into (None: in place, or nothing to receive).
+
+    Arrays to receive into are filled with a pattern, so that an element that is never written shows.
+    """
+    case = inputs.case
+    if case.primitive == "barrier":
+        return None, None
+    dtype = numerics.array_dtype(case.datatype)
+    bounds = shard_bounds(case.count, inputs.ranks)
+    mine = slice(bounds[rank], bounds[rank + 1])
+    if case.primitive == "all_gather":
+        own = inputs.of(rank, mine.stop - mine.start)
+        whole = _patterned(case.count, dtype)
+        if not in_place:
+            return own, whole
+        whole[mine] = own
+        return whole, None
+    if case.primitive == "broadcast" and rank != case.root:
+        return _patterned(case.count, dtype), None
+    send = inputs.of(rank)
+    if in_place or case.primitive == "broadcast":
+        return send, None
+    return send, _patterned(
+        mine.stop - mine.start if case.primitive == "reduce_scatter" else case.count, dtype
+    )
+
+
+def _patterned(count: int, dtype: np.dtype[Any]) -> Array:
+    return np.full(count * dtype.itemsize, _PATTERN, np.uint8).view(dtype)
+
+
+def call(comm: Communicator, case: Case, send: Array | None, recv: Array | None) -> Array | None:
+    """Run the case's collective; the result, None where this rank receives none."""
+    if send is None:
+        comm.barrier()
+        return None
+    if case.primitive == "all_reduce":
+        return comm.all_reduce(send, case.op, recv=recv)
+    if case.primitive == "reduce_scatter":
+        return comm.reduce_scatter(send, case.op, recv=recv)
+    if case.primitive == "all_gather":
+        return comm.all_gather(send, recv=recv)
+    assert case.root is not None
+    if case.primitive == "reduce":
+        return comm.reduce(send, case.root, case.op, recv=recv)
+    return comm.broadcast(send, case.root)
+
+
+class Runner:
+    """Runs the cases on one communicator."""
+
+    def __init__(self, work: Work, comm: Communicator) -> None:
+        self._work = work
+        self._comm = comm
+        self._levels = _levels(work.group)
+        self.case = 0
+
+    def run(self) -> None:
+        """All cases. Raises what the communicator raises; `case` is the one that was running."""
+        for index, case in enumerate(self._work.cases):
+            self.case = index
+            for iteration in range(self._work.iterations):
+                self._iterate(case, iteration)
+
+    def _iterate(self, case: Case, iteration: int) -> None:
+        work = self._work
+        inputs = Inputs(case, self.case, iteration, work.seed, work.group.params.world_size)
+        # In place every other time; otherwise what was sent has to stay as it was.
+        send, recv = arrays(inputs, work.rank, in_place=iteration % 2 == 1)
+        before = send.copy() if send is not None and recv is not None else None
+        if not work.back_to_back and case.primitive != "barrier":
+            # Ranks check at different speeds; the clock starts when all are here.
+            self._comm.barrier()
+        begin = time.perf_counter()
+        got = call(self._comm, case, send, recv)
+        seconds = time.perf_counter() - begin
+        verdict = self._judge(inputs, got)
+        if before is not None and send is not None and send.tobytes() != before.tobytes():
+            verdict = verify.Verdict(verdict.wrong + 1, verdict.max_abs_err)
+        say(
+            "iteration",
+            case=self.case,
+            iteration=iteration,
+            us=round(seconds * 1e6, 1),
+            wrong=verdict.wrong,
+            err=verdict.max_abs_err,
+            at=time.monotonic(),
+        )
+
+    def _judge(self, inputs: Inputs, got: Array | None) -> verify.Verdict:
+        path = verify.path_of(inputs.case, self._work.group.params, self._work.reproducible)
+        wanted = verify.expected(inputs, self._work.rank, path, self._levels)
+        if wanted is None:
+            return verify.Verdict(0 if got is None else 1, 0.0)
+        return verify.Verdict(wanted.values.size, 0.0) if got is None else wanted.judge(got)
+
+
+def _levels(group: GroupPlan) -> int:
+    """Levels of engines in the tree."""
+
+    def below(name: str) -> int:
+        return 1 + max((below(c) for c in group.children[name] if isinstance(c, str)), default=0)
+
+    return below(group.root)
+
+
+def guarded(runner: Runner, action: Callable[[], None]) -> bool:
+    """Run `action`; report what it raises. True when it raised nothing."""
+    try:
+        action()
+    except Exception as error:
+        if not isinstance(error, EpicError):
+            traceback.print_exc()
+        say(
+            "error",
+            case=runner.case,
+            kind=type(error).__name__,
+            message=" ".join(str(error).split()),
+            ranks=list(getattr(error, "ranks", ())),
+            edges=list(getattr(error, "edges", ())),
+            at=time.monotonic(),
+        )
+        return False
+    return True
+
+
+def main(path: str) -> None:
+    """The life of a rank's process. Exit code 0 when all went well, 1 after an error."""
+    work = Work.load(path)
+    say("loaded")
+    hear("open")
+    comm = Communicator(work.rank, work.group, work.transport, reproducible=work.reproducible)
+    say("ready")
+    hear("go")
+    threading.Thread(target=beat, daemon=True).start()
+    runner = Runner(work, comm)
+    good = True
+    if work.silent:
+        # Like a rank whose program is stuck elsewhere: here, and alive, but it calls nothing.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    else:
+        good = guarded(runner, runner.run)
+    say("done", counters=comm.counters(), faults=comm.faults())
+    # Stay until all are done: a peer may still need this rank to answer.
+    hear("quit")
+    with contextlib.suppress(EpicError):
+        comm.close()
+    sys.exit(0 if good else 1)
