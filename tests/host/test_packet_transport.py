@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from epic_host.switch import Switch, SwitchConfig
 from epic_host.transport import Transport, open_transport
 from epic_models.reference.group import GroupParams
 from epic_models.reference.tree import LinkEnd, Tree, build_group
+from epic_spec import codec
 from epic_spec.errors import ConfigError
 from epic_spec.packets import Descriptor, Packet
 from epic_spec.tables import Opcode, Operator, Primitive
@@ -52,6 +54,8 @@ def veth() -> Iterator[tuple[str, str]]:
     with Path("/proc/self/ns/net").open() as home:
         assert libc.unshare(CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
         try:
+            # Without IPv6 the kernel has nothing of its own to say on the link.
+            Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
             ip = "link add va type veth peer name vb", "link set va up mtu 2000", "link set vb up mtu 2000"
             for command in ip:
                 subprocess.run(["ip", *command.split()], check=True)
@@ -109,6 +113,30 @@ def test_frames_cross_with_every_header_field_as_sent(veth: tuple[str, str], ope
     assert receive(b, 4) == [(5, p) for p in sent]
     # What a socket sent itself is not received.
     assert a.receive(0.0) == []
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("ether_type", "reason"),
+    [
+        ("81000005 0800", "vlan"),
+        ("81000000 0800", "vlan"),
+        ("88a80005 0800", "vlan"),
+        ("91000005 0800", "vlan"),
+        ("88b5", "ether_type"),
+    ],
+)
+def test_frames_of_another_ether_type_are_counted_and_none_loses_its_vlan_tag(
+    veth: tuple[str, str], opened: Opener, ether_type: str, reason: str
+) -> None:
+    """The kernel hands a tagged IPv4 frame to a packet socket without its tag: it must not pass for one without."""
+    b = opened({"0": veth[1]})
+    frame = codec.encode(packet("10.0.0.2", 1))
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as a:
+        a.bind((veth[0], 0))
+        a.send(frame[:12] + bytes.fromhex(ether_type) + frame[14:])
+    assert receive(b, 1, 0.2) == []
+    assert (b.counters()["rx_frames"], b.counters()[f"drop_{reason}"]) == (1, 1)
 
 
 @needs_root

@@ -31,11 +31,15 @@ def diagnose(plan: GroupPlan, statuses: Mapping[str, GroupStatus | None], cell: 
     edges: list[str] = []
     notes: list[str] = []
 
+    def lose(engine: str, parent: str | None) -> None:
+        edge = None if parent is None else edge_name(engine, parent)
+        edges.append(edge or engine)
+        notes.append(f"switch {engine} does not answer" + (f" (edge {edge})" if edge else ""))
+
     def visit(engine: str, parent: str | None) -> None:
         status = statuses.get(engine)
         if status is None:
-            edges.append(engine if parent is None else edge_name(engine, parent))
-            notes.append(f"switch {engine} does not answer")
+            lose(engine, parent)
             return
         for edge in status.failed_edges:
             if edge not in edges:
@@ -61,10 +65,8 @@ def diagnose(plan: GroupPlan, statuses: Mapping[str, GroupStatus | None], cell: 
     # An engine can die after its contribution went up: the walk above then never meets it.
     for engine in unreachable:
         parent = next((p for p, kids in plan.children.items() if engine in kids), None)
-        name = engine if parent is None else edge_name(engine, parent)
-        if name not in edges:
-            edges.append(name)
-            notes.append(f"switch {engine} does not answer")
+        if (engine if parent is None else edge_name(engine, parent)) not in edges:
+            lose(engine, parent)
     if ranks:
         words = "rank" if len(ranks) == 1 else "ranks"
         notes.insert(0, f"{words} {', '.join(map(str, sorted(ranks)))} did not contribute")
