@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from epic_models.reference.group import GroupPlan
-from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.interfaces import GroupStatus
 from epic_models.reference.tree import edge_name
-from epic_spec.psn import MASK
+from epic_spec import psn
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,8 @@ def diagnose(plan: GroupPlan, statuses: Mapping[str, GroupStatus | None], cell: 
             if edge not in edges:
                 edges.append(edge)
                 notes.append(f"edge {edge} is in error")
-        slot = _slot(status, cell)
         children = plan.children[engine]
-        bitmap = slot.bitmap if slot else 0
+        bitmap = _contributed(status, cell, plan.params.window, len(children))
         for i, child in enumerate(children):
             if bitmap >> i & 1:
                 continue
@@ -77,5 +76,12 @@ def diagnose(plan: GroupPlan, statuses: Mapping[str, GroupStatus | None], cell: 
     return Diagnosis(tuple(sorted(ranks)), tuple(edges), f"cell {cell}: {'; '.join(notes)}")
 
 
-def _slot(status: GroupStatus, cell: int) -> SlotStatus | None:
-    return next((s for s in status.slots if s.cell == cell & MASK), None)
+def _contributed(status: GroupStatus, cell: int, window: int, fan_in: int) -> int:
+    """Bitmap of the children whose contribution to `cell` an engine has seen.
+
+    A cell W newer is contributed only by a rank that has the result of `cell` (EPIC-A-01), so where one is in a
+    slot, every child has contributed `cell`, although its own slot may serve another cell by now.
+    """
+    if any(psn.diff(slot.cell, cell & psn.MASK) >= window for slot in status.slots):
+        return (1 << fan_in) - 1
+    return next((slot.bitmap for slot in status.slots if slot.cell == cell & psn.MASK), 0)
