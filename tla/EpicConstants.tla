@@ -278,6 +278,7 @@ Clauses == {
     "EPIC-F-03",
     "EPIC-F-04",
     "EPIC-F-05",
+    "EPIC-F-06",
     "EPIC-H-01",
     "EPIC-H-02",
     "EPIC-H-03",

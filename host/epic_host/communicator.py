@@ -13,6 +13,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
@@ -26,6 +27,7 @@ from epic_host.transport.base import check_fit
 from epic_models.reference.collectives import plan
 from epic_models.reference.group import GroupPlan
 from epic_models.reference.numerics import array_dtype, datatype_of
+from epic_models.reference.recorder import FileRecorder
 from epic_models.reference.registry import make_agent
 from epic_spec.errors import AbortedError, ConfigError, EpicError
 from epic_spec.tables import TAG_MODULUS, Datatype, Operator
@@ -46,7 +48,8 @@ class Communicator:
 
     `deadline` in seconds (default: the group's): a collective without progress for that long fails with
     PeerLostError, which names the missing ranks and edges that the group's switches know of. `reproducible`
-    is the default of the calls that have that argument.
+    is the default of the calls that have that argument. `trace` names a file for a recording of what this rank
+    does, for `epic check tla --trace`; it is closed by `close`.
 
     Arrays are C-contiguous NumPy arrays, of any shape and size, of int8/16/32/64, float16/32/64 or
     `ml_dtypes.bfloat16`. Without `recv` a collective is in place. After an error an array that was to receive
@@ -68,6 +71,7 @@ class Communicator:
         *,
         deadline: float | None = None,
         reproducible: bool = False,
+        trace: str | Path | None = None,
     ) -> None:
         if rank not in group.ranks:
             raise ConfigError(
@@ -85,8 +89,11 @@ class Communicator:
         try:
             check_fit(self._params, (group.ranks[rank].edge,), self._transport)
             self._agent = make_agent(replace(group.ranks[rank], params=self._params))
+            self._recorder = FileRecorder(Path(trace)) if trace is not None else None
+            if self._recorder is not None:
+                self._recorder.put_on_agent(self._agent)
             self._runtime = Runtime(
-                self._agent, self._transport, group, self._params.deadline_us * 1e-6, f"epic rank {rank}"
+                self._agent, self._transport, group, self._params.deadline_us * 1e-6, rank
             )
         except BaseException:
             self._transport.close()
@@ -262,6 +269,8 @@ class Communicator:
     def close(self) -> None:
         """End the communicator and close its transport; unfinished collectives get AbortedError."""
         self._runtime.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
     @property
     def failure(self) -> EpicError | None:

@@ -54,11 +54,12 @@ class Runtime:
     """Drives `agent` over `transport` until `close`. `deadline` in seconds without progress fails it."""
 
     def __init__(
-        self, agent: Agent, transport: Transport, plan: GroupPlan, deadline: float, name: str
+        self, agent: Agent, transport: Transport, plan: GroupPlan, deadline: float, rank: int
     ) -> None:
         self._agent = agent
         self._transport = transport
         self._plan = plan
+        self._edge = plan.ranks[rank].edge.name
         self._deadline = deadline
         self._driver = Driver(agent, transport, self._on_events)
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class Runtime:
         self._inquiry: missing.Inquiry | None = None
         self._progress = 0.0
         self._warm = not plan.control
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"epic rank {rank}", daemon=True)
         self._thread.start()
 
     @property
@@ -235,7 +236,9 @@ class Runtime:
             if self._plan.control
             else "no switch can be asked: no control addresses"
         )
-        return PeerLostError(f"{what}, cell {inquiry.cell}: {why} to say who is missing")
+        # All this rank knows then is that nothing comes over its own edge.
+        text = f"{what}, cell {inquiry.cell}, over edge {self._edge}: {why} to say who is missing"
+        return PeerLostError(text, edges=(self._edge,))
 
     def _wake_time(self) -> float | None:
         """When `_watch` has something to do."""

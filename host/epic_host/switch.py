@@ -2,7 +2,9 @@
 
 {"name": "s0", "engine": "reference-m3", "control": "unix:/run/epic/s0",
  "transport": {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.11": 0}},
- "capabilities": {"window": 64}}
+ "capabilities": {"window": 64}, "trace": "/tmp/s0.ndjson"}
+
+`trace` is for a recording of what the engine does (`epic check tla --trace`); it and `capabilities` may be left out.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from epic_host.transport.config import take
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup
 from epic_models.reference.interfaces import EdgeFailed, Event, GroupStatus
+from epic_models.reference.recorder import FileRecorder
 from epic_spec.errors import AbortedError, ConfigError
 
 T = TypeVar("T")
@@ -42,14 +45,18 @@ class SwitchConfig:
     control: str
     transport: TransportConfig
     capabilities: Mapping[str, Any] = field(default_factory=dict)
+    trace: str | None = None
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """From the JSON form. Raises ConfigError."""
-        values = take(data, "switch", ("name", "engine", "control", "transport"), ("capabilities",))
+        values = take(data, "switch", ("name", "engine", "control", "transport"), ("capabilities", "trace"))
         for key in ("name", "engine", "control"):
             if not isinstance(values[key], str) or not values[key]:
                 raise ConfigError(f"switch: {key} = {values[key]!r}, expected a text")
+        trace = values.get("trace")
+        if trace is not None and (not isinstance(trace, str) or not trace):
+            raise ConfigError(f"switch: trace = {trace!r}, expected a file name")
         capabilities = values.get("capabilities") or {}
         if not isinstance(capabilities, Mapping):
             raise ConfigError(f"switch: capabilities = {capabilities!r}, expected an object")
@@ -80,6 +87,9 @@ class Switch:
         self.name = config.name
         self.engine_name = config.engine
         self._engine = make_engine(config.engine, config.capabilities)
+        self._recorder = FileRecorder(Path(config.trace)) if config.trace is not None else None
+        if self._recorder is not None:
+            self._recorder.put_on_engine(config.name, self._engine)
         self._transport = open_transport(config.transport)
         self._driver = Driver(self._engine, self._transport, self._on_events)
         self._lock = threading.Lock()
@@ -117,6 +127,8 @@ class Switch:
         self._control.close()
         self._driver.close()
         self._transport.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
     def call(self, work: Callable[[], T], timeout: float) -> T:
         """Run `work` in the loop's thread and give its outcome.

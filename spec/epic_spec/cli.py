@@ -48,14 +48,20 @@ def spec_gen(
 
 
 def spec_lint(as_json: Json = False) -> None:
-    """Check spec/epic.toml, spec/epic.md and what the sources cite against each other."""
-    findings = lint.lint(load(), REPO)
+    """Check spec/epic.toml, spec/epic.md, what the sources cite and what the conformance suite covers."""
+    coverage = lint.load_coverage()
+    findings = lint.lint(load(), REPO, coverage)
     if as_json:
-        typer.echo(json.dumps({"ok": not findings, "findings": [f._asdict() for f in findings]}))
+        rows = [f._asdict() for f in findings]
+        typer.echo(
+            json.dumps({"ok": not findings, "coverage_checked": coverage is not None, "findings": rows})
+        )
     else:
         for finding in findings:
             typer.echo(f"{finding.where}: {finding.what}")
         typer.echo(f"{len(findings)} findings" if findings else "no findings")
+        if coverage is None:
+            typer.echo("coverage by the conformance suite was not checked: no suite is installed")
     raise typer.Exit(1 if findings else 0)
 
 

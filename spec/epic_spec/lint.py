@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,8 @@ from epic_spec.gen import CODE_FIELDS, code_of, counter_names, widths
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
+# For each clause the cases that cite it, by name: the side that a case tests ("engine", "agent") and its modes.
+Coverage = Mapping[str, Mapping[str, tuple[str, Sequence[int]]]]
 
 CLAUSE_ID: Final = re.compile(r"EPIC-[A-Z][A-Z0-9]*-\d{2}")
 # Anything that means to be a clause id, well formed or not.
@@ -21,7 +24,8 @@ _LIKE_ID: Final = re.compile(r"\bEPIC-[A-Za-z0-9]+-[A-Za-z0-9]+\b")
 _GENERATED: Final = re.compile(r"<!-- gen:\S+ -->.*?<!-- /gen -->", re.DOTALL)
 _COUNTER_LIKE: Final = re.compile(r"`((?:rx|tx|drop|cells)_[a-z0-9_]+)`")
 _LEVELS: Final = ("MUST", "SHOULD", "MAY")
-_SUBJECTS: Final = ("engine", "agent", "both", "manager")
+# Whom a clause binds: the sides that a conformance suite tests. A manager's clauses are tested otherwise.
+_SUBJECTS: Final = {"engine": ("engine",), "agent": ("agent",), "both": ("engine", "agent"), "manager": ()}
 _SOURCE_FOLDERS: Final = ("spec", "models", "host", "p4", "rtl", "tla", "testbed", "tests")
 _SOURCE_ENDINGS: Final = (".py", ".p4", ".v", ".sv", ".vh", ".tla", ".cfg", ".md", ".toml", ".proto")
 
@@ -33,14 +37,41 @@ class Finding(NamedTuple):
     what: str
 
 
-def lint(spec: Spec, repo: Path) -> list[Finding]:
-    """Everything that is wrong with the specification of the checkout `repo`, in a fixed order."""
+def lint(spec: Spec, repo: Path, coverage: Coverage | None = None) -> list[Finding]:
+    """Everything that is wrong with the specification of the checkout `repo`, in a fixed order.
+
+    With `coverage` also every MUST without a case, for each side that it binds and each of its modes.
+    """
     findings = [Finding("spec/epic.toml", what) for what in _data(spec)]
     text = repo / "spec/epic.md"
     if text.exists():
         findings += [Finding("spec/epic.md", what) for what in _text(spec, text.read_text(encoding="utf-8"))]
     findings += _sources(spec, repo)
+    if coverage is not None:
+        findings += [Finding("conformance", what) for what in _coverage(spec, coverage)]
     return findings
+
+
+def load_coverage() -> Coverage | None:
+    """What the conformance suites cover: the entry points of group `epic.clause_coverage`; None without any.
+
+    The suites are to the right of this package, which reaches them only so. Raises ConfigError for one that does
+    not load.
+    """
+    points = sorted(entry_points(group="epic.clause_coverage"), key=lambda point: point.name)
+    if not points:
+        return None
+    merged: dict[str, dict[str, tuple[str, Sequence[int]]]] = {}
+    for point in points:
+        try:
+            function: Callable[[], Coverage] = point.load()
+            found = function()
+        except Exception as error:
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            raise errors.ConfigError(f"coverage of {point.name!r} ({point.value}): {words}") from error
+        for clause, cases in found.items():
+            merged.setdefault(clause, {}).update(cases)
+    return merged
 
 
 # -------------------------------------------------------------------------------------------------- epic.toml
@@ -168,6 +199,29 @@ def _errors(spec: Spec) -> Iterator[str]:
             yield f"class {name} of errors.py is not in [[error]]"
         elif classes[name] != rows[name]:
             yield f"[[error]] {name!r} is a {rows[name] or 'root'}, in errors.py a {classes[name] or 'root'}"
+
+
+# --------------------------------------------------------------------------------------------------- coverage
+
+
+def _coverage(spec: Spec, coverage: Coverage) -> Iterator[str]:
+    """A MUST without a case, and a case that cites a clause which does not bind what it tests."""
+    for row in spec.get("clause", []):
+        clause, sides, modes = row["id"], _SUBJECTS.get(row["subject"], ()), row["modes"]
+        cases = coverage.get(clause, {})
+        for side in sides if row["level"] == "MUST" else ():
+            tested = {mode for own, used in cases.values() if own == side for mode in used}
+            if missing := [mode for mode in modes if mode not in tested]:
+                words = f"in mode {', '.join(map(str, missing))}" if tested & set(modes) else "at all"
+                yield f"{clause} (MUST) has no {side} case {words}"
+        for name, (side, used) in cases.items():
+            if side not in sides or not set(used) & set(modes):
+                binds = f"binds {row['subject']} in mode {', '.join(map(str, modes))}"
+                yield f"case {name} ({side}, mode {', '.join(map(str, used))}) cites {clause}, which {binds}"
+    known = {row["id"] for row in spec.get("clause", [])}
+    yield from (
+        f"{clause} has cases and is not a clause of epic.toml" for clause in sorted(coverage.keys() - known)
+    )
 
 
 # ---------------------------------------------------------------------------------------- epic.md and sources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -232,11 +233,123 @@ def test_a_class_added_to_errors_is_found(
     assert findings(spec, repo) == ["class ExtraError of errors.py is not in [[error]]"]
 
 
+# ------------------------------------------------------------------------------------- coverage by the suite
+
+ENGINE_CASE = {GOOD: {"slots/one": ("engine", (1, 2, 3))}}
+
+
+def coverage_findings(spec: dict[str, Any], repo: Path, coverage: lint.Coverage) -> list[str]:
+    found = lint.lint(spec, repo, coverage)
+    assert {f.where for f in found} <= {"conformance"}
+    return [f.what for f in found]
+
+
+def test_a_must_with_a_case_for_its_side_and_modes_is_covered(spec: dict[str, Any], repo: Path) -> None:
+    assert coverage_findings(spec, repo, ENGINE_CASE) == []
+
+
+def test_a_must_without_a_case_is_found(spec: dict[str, Any], repo: Path) -> None:
+    assert coverage_findings(spec, repo, {}) == [f"{GOOD} (MUST) has no engine case at all"]
+
+
+def test_a_must_without_a_case_in_one_of_its_modes_is_found(spec: dict[str, Any], repo: Path) -> None:
+    spec["clause"][0]["modes"] = [1, 2, 3]
+    cases = {GOOD: {"slots/one": ("engine", (1,)), "slots/two": ("engine", (3,))}}
+    assert coverage_findings(spec, repo, cases) == [f"{GOOD} (MUST) has no engine case in mode 2"]
+
+
+def test_a_clause_that_binds_both_needs_a_case_on_each_side(spec: dict[str, Any], repo: Path) -> None:
+    spec["clause"][0]["subject"] = "both"
+    assert coverage_findings(spec, repo, ENGINE_CASE) == [f"{GOOD} (MUST) has no agent case at all"]
+
+
+@pytest.mark.parametrize("change", [{"level": "SHOULD"}, {"level": "MAY"}, {"subject": "manager"}])
+def test_only_a_must_of_an_engine_or_agent_needs_a_case(
+    change: dict[str, str], spec: dict[str, Any], repo: Path
+) -> None:
+    spec["clause"][0] |= change
+    assert coverage_findings(spec, repo, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("side", "modes"),
+    [("agent", (3,)), ("engine", (1, 2))],
+)
+def test_a_case_that_cites_a_clause_which_does_not_bind_what_it_tests_is_found(
+    side: str, modes: tuple[int, ...], spec: dict[str, Any], repo: Path
+) -> None:
+    cases = {GOOD: {"slots/one": ("engine", (3,)), "slots/two": (side, modes)}}
+    words = f"case slots/two ({side}, mode {', '.join(map(str, modes))}) cites {GOOD}, which binds engine in mode 3"
+    assert coverage_findings(spec, repo, cases) == [words]
+
+
+def test_a_case_that_cites_a_clause_which_is_gone_is_found(spec: dict[str, Any], repo: Path) -> None:
+    cases = ENGINE_CASE | {ABSENT: {"slots/two": ("engine", (3,))}}
+    assert coverage_findings(spec, repo, cases) == [f"{ABSENT} has cases and is not a clause of epic.toml"]
+
+
+def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """Install suites: names and where their functions are."""
+    group = "epic.clause_coverage"
+    found = [EntryPoint(name, value, group) for name, value in values.items()]
+    monkeypatch.setattr(lint, "entry_points", lambda **kw: found if kw == {"group": group} else [])
+
+
+def first_suite() -> lint.Coverage:
+    return {GOOD: {"slots/one": ("engine", (3,))}}
+
+
+def second_suite() -> lint.Coverage:
+    return {GOOD: {"slots/two": ("engine", (3,))}, ABSENT: {"slots/two": ("engine", (3,))}}
+
+
+def broken_suite() -> lint.Coverage:
+    raise errors.ConfigError("case slots/one: has no procedure")
+
+
+def test_the_cases_of_all_installed_suites_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    points(monkeypatch, a=f"{__name__}:first_suite", b=f"{__name__}:second_suite")
+    assert lint.load_coverage() == {
+        GOOD: {"slots/one": ("engine", (3,)), "slots/two": ("engine", (3,))},
+        ABSENT: {"slots/two": ("engine", (3,))},
+    }
+
+
+def test_without_a_suite_there_is_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    points(monkeypatch)
+    assert lint.load_coverage() is None
+
+
+@pytest.mark.parametrize(
+    "value", ["no_such_module:f", f"{__name__}:no_such_function", f"{__name__}:broken_suite"]
+)
+def test_a_suite_that_does_not_load_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    points(monkeypatch, mine=value)
+    with pytest.raises(errors.ConfigError, match=r"coverage of 'mine' \("):
+        lint.load_coverage()
+
+
+def test_the_command_says_that_coverage_was_not_checked(
+    spec: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(cli, "REPO", repo)
+    monkeypatch.setattr(cli, "load", lambda: spec)
+    points(monkeypatch)
+    app = command.build_app([cli.register])
+    assert command.run(app, ["spec", "lint"]) == 0
+    assert (
+        "coverage by the conformance suite was not checked: no suite is installed" in capsys.readouterr().out
+    )
+    assert command.run(app, ["spec", "lint", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"ok": True, "coverage_checked": False, "findings": []}
+
+
 def test_the_command_lists_findings_and_exits_1(
     spec: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(cli, "REPO", repo)
     monkeypatch.setattr(cli, "load", lambda: spec)
+    monkeypatch.setattr(lint, "load_coverage", lambda: ENGINE_CASE)
     app = command.build_app([cli.register])
     assert command.run(app, ["spec", "lint"]) == 0
     assert capsys.readouterr().out == "no findings\n"
@@ -246,4 +359,5 @@ def test_the_command_lists_findings_and_exits_1(
     assert command.run(app, ["spec", "lint", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is False
+    assert report["coverage_checked"] is True
     assert report["findings"][0]["where"] == "spec/epic.toml"

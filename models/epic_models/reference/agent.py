@@ -99,7 +99,8 @@ class AgentBase(ABC):
         deadline = self._timer_deadline()
         if deadline is not None and deadline <= now:
             output = self._timers(now)
-        if self.outstanding and now - self._progress >= self._stall:
+        # As in `next_deadline`: rounding must not make the two differ.
+        if self.outstanding and self._progress + self._stall <= now:
             output.events.append(Stalled(self._delivered, now - self._progress))
             self._progress = now
         return output

@@ -14,7 +14,7 @@ from epic_models.reference.group import EngineGroup
 from epic_models.reference.interfaces import Output, SlotStatus
 from epic_models.reference.rc import Arrival, Message, Reassembly, Requester, Responder
 from epic_models.reference.rc_agent import RcAgent
-from epic_spec.packets import Packet
+from epic_spec.packets import NULL_BIT, Packet
 from epic_spec.psn import MASK
 from epic_spec.tables import NakCode, Opcode
 
@@ -86,13 +86,14 @@ class Mode1Group(GroupMachine):
         if edge.reassembly.between_messages and not room:
             self.count.drop("no_buffer")
             return edge.responder.not_ready(), None
-        message = edge.reassembly.push(packet)
-        if message is not None and message.payload is not None:
+        if packet.imm is not None and not packet.imm & NULL_BIT:
+            # Looked at before the packet is taken: a refused one leaves the message as it was (EPIC-W-21).
             between = edge.end.edge.peer_is_engine and edge is not self._parent
-            size = len(message.payload)
-            if not whole_elements(self.params, message.imm, size, between_engines=between):
+            size = edge.reassembly.size + len(packet.payload)
+            if size and not whole_elements(self.params, packet.imm, size, between_engines=between):
                 self.count.drop("element")
                 return edge.responder.refuse(NakCode.INVALID_REQUEST), None
+        message = edge.reassembly.push(packet)
         return edge.responder.accept(completes=message is not None, ackreq=packet.ackreq), message
 
     def _store(self, child: int, cell: int, message: Message) -> None:

@@ -22,6 +22,7 @@ from epic_models.reference.interfaces import (
     GroupStatus,
     Output,
 )
+from epic_models.reference.recorder import Recorder
 from epic_models.reference.registry import make_agent, make_engine
 from epic_models.reference.tree import Node
 from epic_spec import codec
@@ -48,7 +49,7 @@ class LinkModel:
 
 
 class Network:
-    """Nodes of one or more groups, joined as their plans say."""
+    """Nodes of one or more groups, joined as their plans say. `record` gets what each node does."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Network:
         links: LinkModel | None = None,
         engines: Mapping[str, EngineBase] | None = None,
         agents: Callable[..., Agent] = make_agent,
+        record: Recorder | None = None,
     ) -> None:
         self.now = 0.0
         self.plans = {plan.params.group: plan for plan in plans}
@@ -76,6 +78,10 @@ class Network:
         self._faults: dict[Node, FaultInjector[Place]] = {}
         self._last: dict[tuple[Node, Place], float] = {}
         self._far: dict[tuple[Node, int, str], Place] = {}
+        self._record = record
+        if record is not None:
+            for name, engine in self.engines.items():
+                record.put_on_engine(name, engine)
         for plan in plans:
             self._join(plan, agents)
         rates = faults or FaultRates()
@@ -86,7 +92,7 @@ class Network:
     def _join(self, plan: GroupPlan, agents: Callable[..., Agent]) -> None:
         group = plan.params.group
         for name, entry in plan.engines.items():
-            engine = self.engines.setdefault(name, make_engine(plan.params.mode))
+            engine = self._engine(name, plan.params.mode)
             engine.install(entry, self.now)
             for child, edge in zip(plan.children[name], entry.children, strict=True):
                 below = plan.ranks[child].edge if isinstance(child, int) else plan.engines[child].parent
@@ -94,8 +100,18 @@ class Network:
                 self._far[name, edge.port, edge.peer.ip] = (child, below.port)
                 self._far[child, below.port, below.peer.ip] = (name, edge.port)
         for rank, member in plan.ranks.items():
-            self.agents[group, rank] = agents(member)
+            agent = self.agents[group, rank] = agents(member)
             self.events[group, rank] = []
+            if self._record is not None:
+                self._record.put_on_agent(agent)
+
+    def _engine(self, name: str, mode: int) -> EngineBase:
+        """The engine of a node, made where it is not there yet."""
+        if name not in self.engines:
+            self.engines[name] = make_engine(mode)
+            if self._record is not None:
+                self._record.put_on_engine(name, self.engines[name])
+        return self.engines[name]
 
     # ---------------------------------------------------------------------------------------------- traffic
 

@@ -300,6 +300,11 @@ class Reassembly:
         """Whether the next packet has to start a message."""
         return not self._parts
 
+    @property
+    def size(self) -> int:
+        """Bytes of the message so far."""
+        return self._size
+
     def fault(self, packet: Packet) -> str | None:
         """Why the packet may not come next ("invalid_request" or "oversize"), or None."""
         starts = packet.opcode in (Opcode.SEND_FIRST, Opcode.SEND_ONLY_IMM)
