@@ -33,6 +33,12 @@ Deadline = Annotated[
     float, typer.Option(help="Seconds without progress until a rank gives up with an error.")
 ]
 Capture = Annotated[str | None, typer.Option(help="Write a pcap a node into this directory.", metavar="DIR")]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        help="Record what every node does into this directory, for `epic check tla --trace`.", metavar="DIR"
+    ),
+]
 AckReflection = Annotated[
     bool,
     typer.Option("--ack-reflection", help="Mode 3: hosts are RC endpoints, the tree reflects their ACKs."),
@@ -109,6 +115,7 @@ def run(
     subnet: Subnet = None,
     deadline: Deadline = 5.0,
     capture: Capture = None,
+    trace: Trace = None,
     byte_order: Annotated[
         ByteOrder, typer.Option(help="Byte order of the elements on the wire.")
     ] = ByteOrder.big,
@@ -161,6 +168,7 @@ def run(
         ack_reflection=ack_reflection,
         reproducible=reproducible,
         capture=capture,
+        trace=trace,
         switch=switch.value,
     )
     cases = case_module.select(

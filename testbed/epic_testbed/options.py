@@ -75,6 +75,7 @@ class Setup:
     seed: int
     engine: str
     capture: str | None = None
+    trace: str | None = None
 
     @property
     def link_gbps(self) -> float | None:
@@ -101,6 +102,7 @@ def make_setup(
     ack_reflection: bool = False,
     reproducible: bool = False,
     capture: str | None = None,
+    trace: str | None = None,
     switch: str = "soft",
 ) -> Setup:
     """Check options and turn them into a Setup. Raises ConfigError in one line for what cannot be."""
@@ -135,7 +137,7 @@ def make_setup(
             f"corrupt = {faults.corrupt} with icrc = none, expected icrc = full, which detects it"
         )
     engine = f"reference-m{mode}"
-    return Setup(chosen, count, transport, plan, params, faults or Faults(), seed, engine, capture)
+    return Setup(chosen, count, transport, plan, params, faults or Faults(), seed, engine, capture, trace)
 
 
 def _params(

@@ -39,8 +39,9 @@ class Session:
         self.owned = owned
         if setup.transport == "udp":
             addressing.check_free(setup.plan.addresses)
-        if setup.capture is not None:
-            _make_directory(setup.capture)
+        for option in ("capture", "trace"):
+            if (path := getattr(setup, option)) is not None:
+                _make_directory(option, path)
         about = {
             "mode": setup.params.mode,
             "topology": setup.topology.name,
@@ -83,6 +84,13 @@ class Session:
             config["capture"] = str(Path(self.setup.capture).absolute() / f"{name}.pcap")
         return config
 
+    def trace_of(self, node: int | str) -> str | None:
+        """The file for the recording of a rank or switch, or None."""
+        if self.setup.trace is None:
+            return None
+        name = f"r{node}" if isinstance(node, int) else node
+        return str(Path(self.setup.trace).absolute() / f"{name}.ndjson")
+
     def start(self) -> None:
         """Namespaces, then switches, each with its control socket. `install` waits for them."""
         plan = self.setup.plan
@@ -98,6 +106,8 @@ class Session:
                 "control": self.group.control[name],
                 "transport": self.transport_of(name),
             }
+            if (trace := self.trace_of(name)) is not None:
+                config["trace"] = trace
             path = self.write(f"{name}.json", config)
             self.switches[name] = self.children.spawn(name, "switch", path, self.namespace_of(name))
         self.record()
@@ -161,10 +171,10 @@ class Session:
         self._clients.clear()
 
 
-def _make_directory(path: str) -> None:
+def _make_directory(option: str, path: str) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"capture = {path!r}: {error.strerror}, expected a directory that can be made"
+            f"{option} = {path!r}: {error.strerror}, expected a directory that can be made"
         ) from None

@@ -131,6 +131,7 @@ class Supervisor:
             "reproducible": self._work.reproducible,
             "back_to_back": self._work.back_to_back,
             "silent": rank in self._work.chaos.silent,
+            "trace": self._session.trace_of(rank),
         }
 
     def _step(self) -> None:

@@ -54,6 +54,7 @@ class Work:
     reproducible: bool
     back_to_back: bool
     silent: bool
+    trace: str | None = None
 
     @classmethod
     def load(cls, path: str) -> Work:
@@ -216,7 +217,9 @@ def main(path: str) -> None:
     work = Work.load(path)
     say("loaded")
     hear("open")
-    comm = Communicator(work.rank, work.group, work.transport, reproducible=work.reproducible)
+    comm = Communicator(
+        work.rank, work.group, work.transport, reproducible=work.reproducible, trace=work.trace
+    )
     say("ready")
     hear("go")
     threading.Thread(target=beat, daemon=True).start()

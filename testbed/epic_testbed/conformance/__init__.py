@@ -1,0 +1,1 @@
+"""The conformance suite: one set of clauses, every realization a device under test."""

@@ -1,0 +1,1 @@
+"""Case group: hosts: the window."""
