@@ -49,7 +49,7 @@ test: lint ## lint, then every test
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 verify: setup ## the long campaigns: many more random worlds than `make test` tries
-	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec $(ARGS)
+	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec tests/testbed/test_conformance_seeds.py $(ARGS)
 
 format: setup ## apply the style
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
