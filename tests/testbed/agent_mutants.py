@@ -630,7 +630,7 @@ mutant(
     "EPIC-W-11",
     3,
     "host_frames/a-wrong-icrc",
-    attribute(agent, "codec", _Unverified()),
+    attribute(endpoint, "codec", _Unverified()),
 )
 mutant(
     "drops counted twice",

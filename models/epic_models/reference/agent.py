@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from epic_models.reference.cells import unpack_record
-from epic_models.reference.endpoint import DATA_OPCODES, Counters, EdgeEnd, misfit
+from epic_models.reference.endpoint import DATA_OPCODES, Counters, EdgeEnd, decode_or_count, misfit
 from epic_models.reference.group import RankGroup
 from epic_models.reference.interfaces import Cell, CellDelivered, CellFailed, Output, Stalled
 from epic_models.reference.window import CongestionWindow
-from epic_spec import codec
-from epic_spec.errors import WireError
 from epic_spec.packets import AGREEMENT_MASK, ERR_BIT, NULL_BIT, Packet
 
 # A stall is reported before the deadline, so that asking the engines who is missing ends within it.
@@ -68,13 +66,8 @@ class AgentBase(ABC):
 
     def receive_frame(self, port: int, frame: bytes, now: float) -> Output:
         """An Ethernet frame arrived; one that cannot be decoded is counted by reason and dropped."""
-        try:
-            packet = codec.decode(frame, icrc="check")
-        except WireError as error:
-            self._count["rx_frames"] += 1
-            self._count.drop(error.reason)
-            return Output()
-        return self.receive(port, packet, now)
+        packet = decode_or_count(frame, self._count)
+        return Output() if packet is None else self.receive(port, packet, now)
 
     def receive(self, port: int, packet: Packet, now: float) -> Output:
         """A decoded packet arrived."""

@@ -35,6 +35,16 @@ class Counters(dict[str, int]):
         self[f"drop_{reason}"] += 1
 
 
+def decode_or_count(frame: bytes, counters: Counters) -> Packet | None:
+    """The packet of a frame, or None when it cannot be decoded: then it is counted by reason (EPIC-W-21)."""
+    try:
+        return codec.decode(frame, icrc="check")
+    except WireError as error:
+        counters["rx_frames"] += 1
+        counters.drop(error.reason)
+        return None
+
+
 def misfit(edge: Edge, params: GroupParams, port: int, packet: Packet) -> str | None:
     """Why a packet for this edge's QPN may not be taken as having come over the edge, or None (P6)."""
     if port != edge.port:
@@ -238,13 +248,8 @@ class EngineBase(ABC):
 
     def receive_frame(self, port: int, frame: bytes, now: float) -> Output:
         """An Ethernet frame arrived on `port`; one that cannot be decoded is counted by reason and dropped."""
-        try:
-            packet = codec.decode(frame, icrc="check")
-        except WireError as error:
-            self._count["rx_frames"] += 1
-            self._count.drop(error.reason)
-            return Output()
-        return self.receive(port, packet, now)
+        packet = decode_or_count(frame, self._count)
+        return Output() if packet is None else self.receive(port, packet, now)
 
     def receive(self, port: int, packet: Packet, now: float) -> Output:
         """A decoded packet arrived on `port`."""
