@@ -15,6 +15,7 @@ from epic_models.reference import (
     agent,
     coding,
     collectives,
+    endpoint,
     fixedpoint,
     mode3,
     operation,
