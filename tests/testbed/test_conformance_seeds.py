@@ -22,5 +22,7 @@ DEVICES = {"engine": ReferenceDut, "agent": ReferenceAgentDut}
 @pytest.mark.parametrize("side", ["engine", "agent"])
 def test_every_case_passes_on_the_reference(side: str, mode: int, seed: int) -> None:
     with Runner(lambda: DEVICES[side](mode), seed=seed) as runner:
-        failed = [(r.case.name, r.reason) for r in runner.run(list(select(mode, side))) if r.status is Status.FAIL]
+        failed = [
+            (r.case.name, r.reason) for r in runner.run(list(select(mode, side))) if r.status is Status.FAIL
+        ]
     assert failed == []
