@@ -55,7 +55,7 @@ def test_a_plan_names_the_clauses_of_its_cases(folder: str) -> None:
 
 def expanded(text: str) -> Iterable[str]:
     """Clause ids, also those that `A to B` spans."""
-    for first, last in re.findall(rf"({CLAUSE_ID.pattern}) to ({CLAUSE_ID.pattern})", text):
+    for first, last in re.findall(rf"({CLAUSE_ID.pattern})\s+to\s+({CLAUSE_ID.pattern})", text):
         part, low = first.rsplit("-", 1)
         for number in range(int(low), int(last.rsplit("-", 1)[1]) + 1):
             if f"{part}-{number:02}" in CLAUSES:

@@ -21,6 +21,8 @@ def generate(out: Path) -> int:
             f"--python_out={out}",
             f"--grpc_python_out={out}",
             f"--mypy_out=quiet:{out}",
+            # Beside this Python, which need not be on PATH.
+            f"--plugin=protoc-gen-mypy={Path(sys.executable).with_name('protoc-gen-mypy')}",
             PROTO,
         ]
     )

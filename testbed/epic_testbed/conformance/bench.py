@@ -124,7 +124,11 @@ class Bench(Expecting):
         }  # fmt: skip
         # What a case sets itself is part of what it checks, so a deviation changes only the rest.
         values = self.deviations.parameters(values) | changes
-        if self.mode == 3 and "slots" not in changes:
+        if (
+            self.mode == 3
+            and "slots" not in changes
+            and ("window" in changes or "slots" not in self.deviations.setup)
+        ):
             values["slots"] = max(values["slots"], 2 * values["window"])
         values.setdefault("message_buffers", min(values["window"], self.traits.capabilities.message_buffers))
         return GroupParams(group=number, mode=self.mode, world_size=world_size, **values)

@@ -90,7 +90,11 @@ class HostBench(HostWatch):
         }  # fmt: skip
         # What a case sets itself is part of what it checks, so a deviation changes only the rest.
         values = self.deviations.parameters(values) | changes
-        if self.mode == 3 and "slots" not in changes:
+        if (
+            self.mode == 3
+            and "slots" not in changes
+            and ("window" in changes or "slots" not in self.deviations.setup)
+        ):
             values["slots"] = max(2, 2 * values["window"])
         values.setdefault("message_buffers", values["window"])
         return GroupParams(group=1, mode=self.mode, world_size=world_size, **values)
