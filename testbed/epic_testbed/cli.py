@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from epic_testbed.proofs import cli as proofs
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 Topology = Annotated[str, typer.Option(help="single, 1-2-4, 3-level or a TOML file.", metavar="NAME|FILE")]
 Ranks = Annotated[
@@ -76,7 +78,8 @@ class Switch(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add `run` and `testbed` to the command."""
+    """Add `run`, `testbed` and `check` to the command."""
+    proofs.register(app)
     app.command("run")(run)
     testbed = typer.Typer(help="Trees of switches for hands-on work.", no_args_is_help=True)
     testbed.command("up")(up)
