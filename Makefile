@@ -8,7 +8,7 @@ JOBS ?= 2
 ARGS ?=
 
 # package:command whose absence means that it is missing
-APT := iproute2:ip tshark:tshark
+APT := iproute2:ip tshark:tshark default-jre-headless:java
 
 .PHONY: help setup apt run test verify lint generated format clean
 
@@ -44,11 +44,13 @@ lint: setup ## style, types, the import contract, generated files, references be
 	@echo "lint: generated files"; $(BIN)/epic spec gen --check
 	@echo "lint: spec"; $(BIN)/epic spec lint
 
-test: lint ## lint, then every test
+test: lint ## lint, proofs, then every test
+	@echo "test: proofs"; $(BIN)/epic check tla --level test
 	@echo "test: pytest on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-verify: setup ## the long campaigns: many more random worlds than `make test` tries
+verify: setup ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
+	@$(BIN)/epic check tla --level verify
 	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec tests/testbed/test_conformance_seeds.py $(ARGS)
 
 format: setup ## apply the style

@@ -1,0 +1,77 @@
+"""`epic check`: a command group for proofs and benches; here its `tla`. Others add theirs with `check_app`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_HELP = "Proofs, benches, compile and resource checks."
+
+
+def register(app: typer.Typer) -> None:
+    """Add `check tla` to the command."""
+    check_app(app).command("tla")(tla)
+
+
+def check_app(app: typer.Typer) -> typer.Typer:
+    """The command group `check` of `app`, made where it is not there yet, so that any package can add to it."""
+    for group in app.registered_groups:
+        if group.name == "check" and group.typer_instance is not None:
+            return group.typer_instance
+    check = typer.Typer(help=_HELP, no_args_is_help=True)
+
+    # With a callback the group stays one while it has a single command.
+    @check.callback()
+    def _check() -> None:
+        pass
+
+    app.add_typer(check, name="check")
+    return check
+
+
+def tla(
+    level: Annotated[str, typer.Option(help="test, or verify: the long campaign too.")] = "test",
+    model: Annotated[
+        str | None, typer.Option(help="Only models whose name matches, of any level.", metavar="GLOB")
+    ] = None,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Check that a recorded run (NDJSON file, or the directory of `epic run --trace`) is a behaviour "
+            "of its mode's specification, in place of the models.",
+            metavar="FILE|DIR",
+        ),
+    ] = None,
+    guards: Annotated[
+        bool,
+        typer.Option(
+            "--guards", help="Take away each guard in turn; every one must be missed by some model."
+        ),
+    ] = False,
+    render: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the counterexamples found as message sequences (.txt, .svg).", metavar="DIR"
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Workers at a time; default the number of cores.", metavar="N")
+    ] = None,
+    directory: Annotated[
+        str | None,
+        typer.Option(help="Where the specifications are; default tla/ of this checkout.", metavar="DIR"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")] = False,
+) -> None:
+    """Run the TLC models of tla/ and hold what they find against tla/manifest.toml."""
+    from epic_testbed.proofs import command
+
+    options = command.Options.make(level, model, jobs, directory, as_json, render)
+    if trace:
+        code = command.check_traces(options, trace)
+    elif guards:
+        code = command.check_guards(options)
+    else:
+        code = command.check_models(options)
+    raise typer.Exit(code)
