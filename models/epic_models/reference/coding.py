@@ -7,6 +7,7 @@ engines that compute nothing else (see fixedpoint.py for the arithmetic).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,7 +92,7 @@ class Native:
                 np.invert(target, out=target)
 
 
-class _Words:
+class _Words(ABC):
     """Elements as `words` INT32 words each, side by side."""
 
     def __init__(self, words: int, params: GroupParams) -> None:
@@ -109,13 +110,13 @@ class _Words:
         numerics.from_wire(payload, Datatype.INT32, self._order, words)
         self.accept(words, start, stop)
 
+    @abstractmethod
     def words(self, start: int, stop: int) -> Int32Array:
         """The words of this rank's elements; reshaped to (elements, words) they are sent in that order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accept(self, words: Int32Array, start: int, stop: int) -> None:
         """Take combined words, shape (elements, words)."""
-        raise NotImplementedError
 
 
 class Keys(_Words):

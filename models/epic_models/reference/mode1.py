@@ -14,7 +14,7 @@ from epic_models.reference.rc import Arrival, Message, Reassembly
 from epic_models.reference.rc_agent import RcAgent
 from epic_models.reference.rc_group import AggSlot, RcEdge, RcGroup
 from epic_spec.packets import NULL_BIT, Packet
-from epic_spec.tables import NakCode, Opcode
+from epic_spec.tables import NakCode
 
 
 class _MessageEdge(RcEdge):
@@ -34,36 +34,22 @@ class Mode1Group(RcGroup[_MessageEdge]):
     def _make_edge(self, edge: Edge, first_time: str) -> _MessageEdge:
         return _MessageEdge(EdgeEnd(edge, self.params), self.count, first_time)
 
-    def on_child(self, child: int, packet: Packet, now: float) -> Output:
-        """A packet of a contribution, or an acknowledgement of a result."""
-        edge = self._children[child]
-        if edge.requester.failed:
-            self.count.drop("edge_error")
-            return Output()
-        if packet.opcode is Opcode.ACK:
-            output = edge.requester.on_ack(packet, now)
-            output.extend(self._publish_completed(now))
-            return output
+    def _child_acknowledged(self, edge: _MessageEdge, packet: Packet, now: float) -> Output:
+        output = super()._child_acknowledged(edge, packet, now)
+        output.extend(self._publish_completed(now))
+        return output
+
+    def _contribution(self, child: int, edge: _MessageEdge, packet: Packet, now: float) -> Output:
         room = edge.responder.messages < self._passed + self.params.message_buffers
         output, message = self._receive(edge, packet, room=room)
         if message is None:
             return output
         cell = edge.responder.messages - 1
-        self._store(child, cell, message)
-        # Contribution s proves that this child has result s - W, even when its ACK was lost.
-        edge.requester.acknowledge_messages(cell - self.params.window + 1, now)
+        self._store(child, cell, message, now)
         output.extend(self._completed(cell, now))
         return output
 
-    def on_parent(self, packet: Packet, now: float) -> Output:
-        """A packet of a result, or an acknowledgement of a partial."""
-        edge = self._parent
-        assert edge is not None
-        if edge.requester.failed:
-            self.count.drop("edge_error")
-            return Output()
-        if packet.opcode is Opcode.ACK:
-            return edge.requester.on_ack(packet, now)
+    def _result(self, edge: _MessageEdge, packet: Packet, now: float) -> Output:
         slot = self._complete(self._passed)
         if slot is None and edge.responder.classify(packet) is Arrival.EXPECTED:
             self.count.drop("unexpected")

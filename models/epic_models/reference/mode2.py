@@ -14,7 +14,6 @@ from epic_models.reference.rc import Arrival, Message
 from epic_models.reference.rc_agent import RcAgent
 from epic_models.reference.rc_group import RcEdge, RcGroup
 from epic_spec.packets import Packet
-from epic_spec.tables import Opcode
 
 
 class Mode2Group(RcGroup[RcEdge]):
@@ -26,14 +25,7 @@ class Mode2Group(RcGroup[RcEdge]):
     def _make_edge(self, edge: Edge, first_time: str) -> RcEdge:
         return RcEdge(EdgeEnd(edge, self.params), self.count, first_time)
 
-    def on_child(self, child: int, packet: Packet, now: float) -> Output:
-        """A contribution, or an acknowledgement of a result."""
-        edge = self._children[child]
-        if edge.requester.failed:
-            self.count.drop("edge_error")
-            return Output()
-        if packet.opcode is Opcode.ACK:
-            return edge.requester.on_ack(packet, now)
+    def _contribution(self, child: int, edge: RcEdge, packet: Packet, now: float) -> Output:
         arrival = edge.responder.classify(packet)
         if arrival is not Arrival.EXPECTED:
             return edge.responder.out_of_order(arrival)
@@ -42,9 +34,7 @@ class Mode2Group(RcGroup[RcEdge]):
             self.count.drop(reason)
             return Output()
         cell = edge.responder.expected
-        self._store(child, cell, _message(packet))
-        # Contribution s proves that this child has result s - W, even when its ACK was lost.
-        edge.requester.acknowledge_messages(cell - self.params.window + 1, now)
+        self._store(child, cell, _message(packet), now)
         output = edge.responder.accept(completes=True, ackreq=packet.ackreq)
         output.extend(self._completed(cell, now))
         return output
@@ -62,15 +52,7 @@ class Mode2Group(RcGroup[RcEdge]):
             return "window"
         return None
 
-    def on_parent(self, packet: Packet, now: float) -> Output:
-        """A result, or an acknowledgement of a partial."""
-        edge = self._parent
-        assert edge is not None
-        if edge.requester.failed:
-            self.count.drop("edge_error")
-            return Output()
-        if packet.opcode is Opcode.ACK:
-            return edge.requester.on_ack(packet, now)
+    def _result(self, edge: RcEdge, packet: Packet, now: float) -> Output:
         arrival = edge.responder.classify(packet)
         if arrival is not Arrival.EXPECTED:
             return edge.responder.out_of_order(arrival)

@@ -7,6 +7,7 @@ refused.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,7 +16,9 @@ from epic_models.reference.endpoint import Counters, EdgeEnd, GroupMachine
 from epic_models.reference.group import Edge, EngineGroup
 from epic_models.reference.interfaces import Output, SlotStatus
 from epic_models.reference.rc import Message, Requester, Responder
+from epic_spec.packets import Packet
 from epic_spec.psn import MASK
+from epic_spec.tables import Opcode
 
 
 class RcEdge:
@@ -50,11 +53,47 @@ class RcGroup(GroupMachine, Generic[E]):
         self._agg: list[AggSlot | None] = [None] * slots
         self._passed = 0
 
+    @abstractmethod
     def _make_edge(self, edge: Edge, first_time: str) -> E:
         """An edge as the mode keeps it."""
-        raise TypeError(f"{type(self).__name__} does not say what its edges are")
 
-    def _store(self, child: int, cell: int, message: Message) -> None:
+    def on_child(self, child: int, packet: Packet, now: float) -> Output:
+        """A packet of a contribution, or an acknowledgement of a result."""
+        edge = self._children[child]
+        if edge.requester.failed:
+            return self._dead()
+        if packet.opcode is Opcode.ACK:
+            return self._child_acknowledged(edge, packet, now)
+        return self._contribution(child, edge, packet, now)
+
+    def on_parent(self, packet: Packet, now: float) -> Output:
+        """A packet of a result, or an acknowledgement of a partial."""
+        edge = self._parent
+        assert edge is not None
+        if edge.requester.failed:
+            return self._dead()
+        if packet.opcode is Opcode.ACK:
+            return edge.requester.on_ack(packet, now)
+        return self._result(edge, packet, now)
+
+    def _dead(self) -> Output:
+        """What comes over an edge in error is dropped (EPIC-F-02)."""
+        self.count.drop("edge_error")
+        return Output()
+
+    def _child_acknowledged(self, edge: E, packet: Packet, now: float) -> Output:
+        """A child acknowledges results."""
+        return edge.requester.on_ack(packet, now)
+
+    @abstractmethod
+    def _contribution(self, child: int, edge: E, packet: Packet, now: float) -> Output:
+        """A data packet came from a child."""
+
+    @abstractmethod
+    def _result(self, edge: E, packet: Packet, now: float) -> Output:
+        """A data packet came from the parent."""
+
+    def _store(self, child: int, cell: int, message: Message, now: float) -> None:
         """Count a contribution into its slot, which the mode has found free for it."""
         index = cell % len(self._agg)
         slot = self._agg[index]
@@ -67,6 +106,8 @@ class RcGroup(GroupMachine, Generic[E]):
         slot.value.add(child, edge, message.imm, message.payload, congested=message.congested)
         self.count["cells_poisoned"] += slot.value.err and not poisoned
         slot.bitmap |= 1 << child
+        # Contribution s proves that this child has result s - W, even when its ACK was lost.
+        self._children[child].requester.acknowledge_messages(cell - self.params.window + 1, now)
 
     def _complete(self, cell: int) -> AggSlot | None:
         """The slot of a cell that every child has contributed, or None."""
@@ -105,9 +146,12 @@ class RcGroup(GroupMachine, Generic[E]):
         return output
 
     def _bcast_free(self) -> bool:
-        """Whether every child has acknowledged the result whose bcast slot the next one takes."""
+        """Whether every child has acknowledged the result whose bcast slot the next one takes.
+
+        An edge in error keeps nothing, so all that was sent over it counts as acknowledged.
+        """
         oldest = self._passed - len(self._agg)
-        return all(e.requester.failed or e.requester.acknowledged_messages > oldest for e in self._children)
+        return all(edge.requester.acknowledged_messages > oldest for edge in self._children)
 
     # ------------------------------------------------------------------------------------------------- timers
 
