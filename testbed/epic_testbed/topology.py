@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -34,6 +33,7 @@ from typing import Any
 
 from epic_models.reference.tree import Node, Tree
 from epic_spec.errors import ConfigError
+from epic_spec.loader import parse_toml
 
 BUILT_IN = ("single", "1-2-4", "3-level")
 MAX_RANKS = 64
@@ -145,10 +145,7 @@ def load(name: str, ranks: int | None = None) -> tuple[Topology, int]:
 
 def parse(text: str, source: str) -> tuple[Topology, int]:
     """A topology from TOML text and the number of ranks it places. Raises ConfigError naming `source`."""
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{source}: not TOML: {' '.join(str(error).split())}") from None
+    data = parse_toml(text, source, "a topology")
     _check_keys(data, "", source)
     hosts = _nodes(data, "hosts", source)
     switches = _nodes(data, "switches", source)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from epic_host.transport.base import PACKET_OVERHEAD
 from epic_host.transport.raw import interface_mtu
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.errors import ConfigError, ResourceError
+from epic_spec.loader import read_toml
 from epic_testbed.adapters.control import GrpcControl, check_mode, number, offered
 from epic_testbed.adapters.hook import HookControl
 from epic_testbed.adapters.live import LiveDut
@@ -181,12 +181,7 @@ def load_addresses(path: Path | None, ports: Mapping[int, str]) -> dict[int, Por
 def _port_tables(path: Path | None) -> dict[str, dict[str, str]]:
     if path is None:
         return {}
-    try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}, expected a TOML file of addresses") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    data = read_toml(path, "a TOML file of addresses")
     for key in data:
         if key != "port":
             raise ConfigError(f"{path}: {key!r}, expected tables [port.0], [port.1], …")

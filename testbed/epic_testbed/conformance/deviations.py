@@ -12,13 +12,13 @@ case = 300           # how long a case may take, by the wall clock
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from epic_models.reference.group import check_value
 from epic_spec.errors import ConfigError
+from epic_spec.loader import read_toml
 
 # What of a group's installation is set-up, not meaning: a device may need other sizes and times.
 SETUP = (
@@ -60,12 +60,7 @@ def load_deviations(path: Path | None) -> Deviations:
     """The deviations of a file; none without one. Raises ConfigError naming file, key, value and expectation."""
     if path is None:
         return Deviations()
-    try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}, expected a TOML file of deviations") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    data = read_toml(path, "a TOML file of deviations")
     for table in data:
         if table not in ("setup", "timeouts"):
             raise ConfigError(f"{path}: table {table!r}, expected setup or timeouts")

@@ -29,13 +29,13 @@ Files tla/manifest.d/*.toml have rows of the same kinds and are read after it.
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from epic_spec.errors import ConfigError
+from epic_spec.loader import read_toml
 from epic_spec.tables import CLAUSES
 from epic_testbed.proofs.config import TlcConfig
 
@@ -144,12 +144,7 @@ def load(directory: Path) -> Manifest:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}, expected a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}, expected TOML") from None
+    data = read_toml(path, "TOML with [[model]] rows")
     for key in data:
         if key not in ("model", "survivor"):
             raise ConfigError(f"{path}: unknown key {key!r}, expected [[model]] or [[survivor]]")
