@@ -94,6 +94,11 @@ class Run:
         temporary.write_text(json.dumps(data, indent=1))
         temporary.replace(self.path / "run.json")
 
+    def disown(self) -> None:
+        """From now on the run lives as long as its processes do."""
+        self.owner = None
+        self.save()
+
     def namespace(self, node: str) -> str:
         """Name of the network namespace of a node."""
         return f"{PREFIX}{self.id}-{node}"
@@ -133,13 +138,13 @@ def base() -> Path:
     return path
 
 
-def create(kind: str, owned: bool = True, about: dict[str, Any] | None = None) -> Run:
-    """A new run of this process; with `owned` False one that lives as long as its processes do."""
+def create(kind: str, about: dict[str, Any] | None = None) -> Run:
+    """A new run of this process, until it is given up with `disown`."""
     root = base()
     run_id = secrets.token_hex(3)
     # The record is complete before the directory has the name of a run: a cleaner never sees half of one.
     temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
-    owner = Process.of("owner", os.getpid()) if owned else None
+    owner = Process.of("owner", os.getpid())
     run = Run(run_id, temporary, kind, _boot_id(), time.time(), owner, about=dict(about or {}))
     run.save()
     run.path = root / run_id

@@ -49,7 +49,7 @@ class Session:
             "transport": setup.transport,
             "subnet": setup.plan.subnet,
         }
-        self.run: Run = registry.create(kind, owned, about)
+        self.run: Run = registry.create(kind, about)
         self.children = Children(self.run.path, die_with_parent=owned)
         self.switches: dict[str, Child] = {}
         self.group: GroupPlan = self._build_group()
@@ -165,7 +165,11 @@ class Session:
         self.run.destroy()
 
     def detach(self) -> None:
-        """Leave the switches running (`owned` False); the run's record now is what takes them down."""
+        """Leave the switches running (`owned` False); the run's record now is what takes them down.
+
+        Until here the run was this process's: one that is only starting has no processes to show that it lives.
+        """
+        self.run.disown()
         for client in self._clients.values():
             client.close()
         self._clients.clear()

@@ -14,7 +14,9 @@ import pytest
 
 from epic_spec.errors import ConfigError
 from epic_testbed import netns, registry
+from epic_testbed.options import make_setup
 from epic_testbed.registry import Process, Run
+from epic_testbed.session import Session
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +85,24 @@ def test_a_run_of_an_earlier_boot_is_dead_although_its_pids_are_in_use() -> None
 
 
 def test_a_testbed_lives_as_long_as_one_of_its_processes(stray: subprocess.Popen[bytes]) -> None:
-    run = registry.create("testbed", owned=False)
+    run = registry.create("testbed")
+    run.disown()
     run.processes = [dead_process(), Process.of("s1", stray.pid)]
     run.save()
     assert registry.clean() == []
     stray.kill()
     stray.wait()
     assert registry.clean() == [run.id]
+
+
+def test_a_testbed_that_is_only_starting_is_not_cleaned_up_by_another_command() -> None:
+    setup = make_setup(topology_name="single", ranks=2, subnet="127.9.201.0/24")
+    session = Session(setup, "testbed", owned=False)
+    try:
+        assert registry.clean() == []
+        assert session.run.path.is_dir()
+    finally:
+        session.close()
 
 
 def test_a_directory_that_is_being_made_is_not_touched_until_it_is_old(own_base: Path) -> None:
