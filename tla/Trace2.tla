@@ -12,6 +12,9 @@
 (*     [act |-> "receive", node, dir, edge, m, sends, slots]       an engine; dir is what m is about                    *)
 (*     [act |-> "receive", node, dir, edge, m, sends, next, delivered, errs]       a rank                               *)
 (* with packets [dir, edge, kind, p, x], contents x [desc, err, len], and slots [cell, bitmap, done].                   *)
+(* DataRogues are the ranks that a test let overrun their window by a cell, to see what the engines make of it          *)
+(* (DataFaults has "rogue" then): no correct child ever meets an engine's guard, so only a rogue can show that it is     *)
+(* there.                                                                                                               *)
 EXTENDS Mode2, TraceData, TLC
 VARIABLES trace, line,   \* which recording, and which of its lines comes next
           told           \* all acknowledgements that were sent: late ones do nothing, and the specification may forget them
@@ -45,6 +48,7 @@ Rank(l) == /\ Len(c'[l.node]) = l.next
 
 Contributes(l) ==
     /\ Len(c[l.node]) = l.cell
+    /\ Clock(l.node) \/ l.node \in DataRogues
     /\ Contribute(l.node)
     /\ Content(c'[l.node][l.cell + 1]) = l.x
     /\ Rank(l)
@@ -108,6 +112,12 @@ TraceNext ==
                [] l.act = "receive" -> Comes(l)
           /\ Sends(l)
 TraceSpec == TraceInit /\ [][TraceNext]_<<vars, trace, line, told>>
+
+(* What a correct rank's clock is needed for: without it the guard is met, a contribution may not prove that a result    *)
+(* has come, and only memory and the cells of the others are safe (see MC2_rogue).                                      *)
+ClockBounded == DataRogues = {} => Bounded
+ClockAckedIsStored == DataRogues = {} => AckedIsStored
+ClockAggFree == DataRogues = {} => AggFree
 
 (* Says which line of which recording comes next, for the tool that counts. Always true. *)
 Reached == PrintT(<<"reached", trace, line>>)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def scenarios(mode: int) -> list[tuple[Scenario, int]]:
         # Messages of two packets, and of one and two; and fewer buffers than the window has cells: RNR NAKs.
         two: dict[str, Any] = {"elements": 32}
         return [
-            (Scenario(mode, TWO_LEVELS, 2, **two), 10),
+            (Scenario(mode, TWO_LEVELS, 2, wraps=True, **two), 10),
             (Scenario(mode, TWO_LEVELS, 2, options={"message_buffers": 1}, **two), 8),
             (Scenario(mode, SINGLE, 1), 6),
             (
@@ -55,14 +56,16 @@ def scenarios(mode: int) -> list[tuple[Scenario, int]]:
             ),
             (Scenario(mode, TWO_LEVELS, 2, odd={1: "operator", 3: "gives up", 6: "half"}, **two), 6),
         ]
+    # Mode III has twice as many slots, so twice as many cells use them as often.
+    short, long = (trace_runs.PROGRAM * n for n in ((1, 2) if mode == 2 else (2, 4)))
     found = [
-        (Scenario(mode, TWO_LEVELS, 2), 12),
+        (Scenario(mode, TWO_LEVELS, 2, short, wraps=True), 10),
         (Scenario(mode, SINGLE, 1), 8),
-        (Scenario(mode, THREE_LEVELS, 4, trace_runs.PROGRAM * 2), 6),
-        (Scenario(mode, TWO_LEVELS, 2, odd={1: "operator", 3: "gives up", 6: "length"}), 6),
+        (Scenario(mode, THREE_LEVELS, 4, long), 4),
+        (Scenario(mode, TWO_LEVELS, 2, short, odd={1: "operator", 3: "gives up", 6: "length"}), 8),
     ]
     if mode == 3:
-        found.append((Scenario(mode, TWO_LEVELS, 2, options={"ack_reflection": True}), 6))
+        found.append((Scenario(mode, TWO_LEVELS, 2, short, options={"ack_reflection": True}), 4))
     return found
 
 
@@ -86,12 +89,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_recordings_of_faulty_runs_are_behaviours_of_the_specification(mode: int, folder: Path) -> None:
-    paths, lost = [], 0
+    paths, repairs, faults = [], 0, Counter[str]()
     for number, (scenario, count) in enumerate(scenarios(mode)):
         for seed in range(count):
-            lines = scenario.record(seed)
+            lines = scenario.record(seed, counts=faults)
+            assert trace_runs.slot_reuses(lines, scenario.params()) > 2
             paths.append(trace_runs.write(folder / f"m{mode}-{number}-{seed}.ndjson", lines))
-            lost += sum('"call": "poll"' in line for line in lines)
+            repairs += sum('"call": "poll"' in line for line in lines)
     found = verdicts(paths)
     text = "".join(path.read_text() for path in paths)
     seen = set(re.findall(r'"opcode": "(\w+)"', text))
@@ -99,8 +103,12 @@ def test_recordings_of_faulty_runs_are_behaviours_of_the_specification(mode: int
     assert len(found) >= 30
     assert [v for v in found if not v.accepted] == []
     assert min(v.lines for v in found) > 50
-    # The faults were real: timers had to repair them, and what the modes have for them was seen.
-    assert lost > len(found)
+    # The faults were real, several of each kind a recording: timers had to repair them, and what the modes have for
+    # them was seen.
+    assert min(faults[kind] for kind in ("lost", "duplicated", "reordered")) > 3 * len(found), faults
+    assert repairs > len(found)
+    sent = {int(s) for s in re.findall(r'"psn": (\d+)', text)}
+    assert {0, psn.MODULUS - 1} <= sent
     assert {"SEND_ONLY_IMM"} | OPCODES[mode] <= seen
     assert "CellFailed" in text
     assert "CellDelivered" in text
@@ -168,6 +176,46 @@ def test_recordings_of_broken_code_are_no_behaviours_of_the_specification(mode: 
     names = [name for m, name in BROKEN_CODE if m == mode]
     assert [name for name, v in zip(names, found, strict=True) if v.accepted] == []
     assert all("no step of the specification" in v.reason for v in found)
+
+
+@needs_java
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(trace_runs.SCHEDULES))
+def test_a_run_made_to_exercise_a_rule_tells_right_code_from_code_without_it(
+    name: str, tmp_path: Path
+) -> None:
+    schedule = trace_runs.SCHEDULES[name]
+    paths = [trace_runs.write(tmp_path / "right.ndjson", schedule.record())]
+    for number, patch in enumerate(schedule.broken):
+        with patch():
+            lines = schedule.record(to_its_end=False)
+        paths.append(trace_runs.write(tmp_path / f"broken-{number}.ndjson", lines))
+    right, *broken = verdicts(paths)
+    assert right.accepted, right
+    # Refused for what the rule says, not for something else on the way.
+    for verdict in broken:
+        assert not verdict.accepted
+        assert verdict.reason.startswith(f"no step of the specification: {schedule.refused}"), verdict.reason
+
+
+@needs_java
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ACK before store (II)", "no window guard"])
+def test_a_rank_that_overruns_its_window_is_refused_unless_it_is_said_to_be_rogue(
+    name: str, tmp_path: Path
+) -> None:
+    lines = trace_runs.SCHEDULES[name].record()
+    plain = [line.replace(', "rogue": true', "") for line in lines]
+    assert plain != lines
+    other = [
+        x.replace('"call": "install"', '"call": "install", "rogue": true') if '"node": "r1"' in x else x
+        for x in plain
+    ]
+    assert other != plain
+    paths = [trace_runs.write(tmp_path / f"{i}.ndjson", x) for i, x in enumerate((plain, other))]
+    for verdict in verdicts(paths):
+        assert not verdict.accepted
+        assert verdict.reason.startswith("no step of the specification: act=contribute node=r0 cell=2")
 
 
 @needs_java
@@ -261,6 +309,16 @@ def test_a_line_that_is_none_is_named_with_file_and_number(tmp_path: Path, line:
     assert message in str(raised.value)
     assert "x.ndjson" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("mode", "node"), [(1, "r0"), (2, "s"), (3, "s")])
+def test_only_a_rank_of_modes_2_and_3_can_be_rogue(mode: int, node: str, tmp_path: Path) -> None:
+    lines = trace_runs.loaded(Scenario(mode).record(0))
+    for line in lines:
+        if (line["node"], line["call"]) == (node, "install"):
+            line["rogue"] = True
+    with pytest.raises(ConfigError, match=f"node {node} is rogue, expected a rank of Mode II or III"):
+        recording.load(trace_runs.write(tmp_path / "x.ndjson", lines))
 
 
 def test_a_node_without_a_recording_is_named(tmp_path: Path) -> None:

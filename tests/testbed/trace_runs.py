@@ -5,20 +5,27 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import struct
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from epic_models.reference import rc, rc_group
+from epic_models.reference.agent import AgentBase
 from epic_models.reference.faults import FaultRates
-from epic_models.reference.group import GroupParams
-from epic_models.reference.interfaces import Cell, CellDelivered, CellFailed
+from epic_models.reference.group import GroupParams, GroupPlan
+from epic_models.reference.interfaces import Cell, CellDelivered, CellFailed, Event
 from epic_models.reference.network import Network
 from epic_models.reference.recorder import Recorder
-from epic_models.reference.tree import Tree, build_group
-from epic_spec.packets import ERR_BIT, NULL_BIT, Descriptor
-from epic_spec.tables import NO_RANK, Operator, Primitive
+from epic_models.reference.tree import Node, Tree, build_group
+from epic_spec import psn
+from epic_spec.packets import ERR_BIT, NULL_BIT, Descriptor, Packet
+from epic_spec.tables import NO_RANK, Opcode, Operator, Primitive
+from models.mutants import MUTANTS
 
 Line = dict[str, Any]
 SECONDS = 20.0
@@ -40,6 +47,10 @@ _CELLS = {
 PROGRAM = ("sum", "sum", "reduce", "broadcast", "broadcast end", "barrier", "max", "sum")
 
 
+def _results(events: Sequence[Event]) -> int:
+    return sum(isinstance(e, (CellDelivered, CellFailed)) for e in events)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A group, what its ranks contribute, and a faulty network. `odd`: rank 1 differs in a cell by name of the way."""
@@ -53,6 +64,18 @@ class Scenario:
     odd: dict[int, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     killed: int | None = None  # a rank that stops after a while
+    wraps: bool = False  # whether PSNs begin a few packets before 2^24
+
+    def plan(self) -> GroupPlan:
+        """The group; PSN bases are the same in all runs of a scenario."""
+        draw = random.Random.randrange
+
+        def near_wrap(rng: random.Random, limit: int, *more: int) -> int:
+            drawn = draw(rng, limit, *more)
+            return psn.MODULUS - 1 - drawn % 5 if limit == psn.MODULUS and self.wraps else drawn
+
+        with mock.patch.object(random.Random, "randrange", near_wrap):
+            return build_group(self.tree, self.params(), seed=5)
 
     def params(self) -> GroupParams:
         values: dict[str, Any] = {
@@ -86,28 +109,24 @@ class Scenario:
             return Cell(imm, bytes(4 * elements))
         return Cell(imm | NULL_BIT, None)
 
-    def record(self, seed: int, *, to_its_end: bool = True) -> list[str]:
-        """The lines of a run. PSN bases are the same in all runs of a scenario, faults and delays those of `seed`.
+    def record(self, seed: int, *, to_its_end: bool = True, counts: Counter[str] | None = None) -> list[str]:
+        """The lines of a run, with the faults and delays of `seed`.
 
-        A run of broken code need not come `to_its_end`: then the lines until it fails or time is up.
+        A run of broken code need not come `to_its_end`: then the lines until it fails or time is up. What the network
+        did to frames is added to `counts`.
         """
         params, lines = self.params(), list[str]()
-        plan = build_group(self.tree, params, seed=5)
         network = Network(
-            [plan], self.faults, seed=seed, record=Recorder(lines.append, itertools.count().__next__)
+            [self.plan()], self.faults, seed=seed, record=Recorder(lines.append, itertools.count().__next__)
         )
         next_cell = [0] * params.world_size
-
-        def delivered(rank: int) -> int:
-            events = network.events[1, rank]
-            return sum(isinstance(e, (CellDelivered, CellFailed)) for e in events)
 
         def done() -> bool:
             for rank in range(params.world_size):
                 while next_cell[rank] < len(self.program) and network.agents[1, rank].room():
                     network.submit(1, rank, [self.cell(rank, next_cell[rank])])
                     next_cell[rank] += 1
-            return all(delivered(rank) == len(self.program) for rank in range(params.world_size))
+            return all(_results(events) == len(self.program) for events in network.events.values())
 
         if self.killed is not None:
             network.run(2e-4, done)
@@ -117,13 +136,216 @@ class Scenario:
         else:
             with contextlib.suppress(AssertionError):
                 network.run(0.2, done)
+        if counts is not None:
+            counts.update(network.faults().to_dict())
         return lines
+
+
+def slot_reuses(lines: Sequence[str], params: GroupParams) -> int:
+    """How often every slot of every engine took a new cell, at the least."""
+    slots = {1: params.message_buffers, 2: params.window, 3: params.slots}[params.mode]
+    cells: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for line in map(json.loads, lines):
+        for cell, _, _ in line.get("slots", ()):
+            cells[line["node"], cell % slots].add(cell)
+    return min(map(len, cells.values())) - 1
 
 
 def write(path: Path, lines: Sequence[str] | Sequence[Line]) -> Path:
     """A recording as a file."""
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return path
+
+
+# ---------------------------------------------------------------------------------------------- scripted networks
+
+
+class Scripted(Network):
+    """A group on a network without faults but those of a script, which also says how far each rank may contribute."""
+
+    def __init__(self, scenario: Scenario, lines: list[str]) -> None:
+        self.scenario = scenario
+        self.lose: Callable[[Node, Packet], bool] = lambda node, packet: False
+        self.sent: list[tuple[Node, int, Packet]] = []
+        record = Recorder(lines.append, itertools.count().__next__)
+        super().__init__([scenario.plan()], record=record)
+        self.may = [0] * self.plans[1].params.world_size
+        self._contributed = list(self.may)
+
+    def send(self, node: Node, port: int, packet: Packet) -> None:
+        """Put a packet on its link, unless the script loses it."""
+        self.sent.append((node, port, packet))
+        if not self.lose(node, packet):
+            super().send(node, port, packet)
+
+    def again(self, rank: int, number: int) -> None:
+        """A copy of a rank's contribution comes late."""
+        wanted = psn.add(self.plans[1].ranks[rank].edge.psn_tx, number)
+        port, packet = next((p, x) for node, p, x in self.sent if (node, x.psn) == (rank, wanted))
+        super().send(rank, port, packet)
+
+    def go_on(self, seconds: float, *upto: int) -> None:
+        """Let time pass. Rank r contributes whatever it has room for, up to `upto[r]` cells (one number: all)."""
+        self.may = list(upto) if len(upto) > 1 else list(upto) * len(self.may)
+        self.run(seconds, self._contribute)
+
+    def delivered(self) -> list[int]:
+        """Results of every rank so far."""
+        return [_results(events) for events in self.events.values()]
+
+    def _contribute(self) -> bool:
+        for rank, upto in enumerate(self.may):
+            while self._contributed[rank] < upto and self.agents[1, rank].room():
+                self.submit(1, rank, [self.scenario.cell(rank, self._contributed[rank])])
+                self._contributed[rank] += 1
+        return False
+
+
+AT_ONCE = 1e-4  # everything that is on its way arrives, and no timer expires
+TIMERS = 4e-3  # timers expire
+
+
+def copies_meet_reused_slots(net: Scripted) -> None:
+    """Copies of rank 0's old contributions come when another rank has opened their slot for a newer cell."""
+    slots = net.plans[1].params.slots
+    for cell in range(slots, len(net.scenario.program), slots):
+        net.go_on(TIMERS, cell)
+        net.go_on(AT_ONCE, cell, cell + 1, cell + 1)
+        net.again(0, cell - slots)
+        net.go_on(AT_ONCE, cell, cell + 1, cell + 1)
+    net.go_on(TIMERS, len(net.scenario.program))
+
+
+def rank_overruns_its_window(net: Scripted) -> None:
+    """Rank 0 contributes a cell whose slot is in use, and repeats it, before any other rank contributes."""
+    agent, params = net.agents[1, 0], net.plans[1].params
+    ahead = {2: params.window, 3: params.slots}[params.mode] + 1
+    assert isinstance(agent, AgentBase)
+    agent.room = lambda: ahead - agent.outstanding  # type: ignore[method-assign]
+    net.go_on(TIMERS, ahead, 0, 0)
+    net.go_on(5 * TIMERS, len(net.scenario.program))
+
+
+def results_are_never_acknowledged(net: Scripted) -> None:
+    """No ACK of rank 0 arrives. It goes on; the others keep the engine waiting until timers expire."""
+    net.lose = lambda node, packet: node == 0 and packet.opcode is Opcode.ACK
+    window = net.plans[1].params.window
+    for cell in range(window, len(net.scenario.program), window):
+        net.go_on(AT_ONCE, cell)
+        net.go_on(TIMERS, cell + 1, cell, cell)
+    net.go_on(TIMERS, len(net.scenario.program))
+
+
+def partials_are_never_acknowledged(net: Scripted) -> None:
+    """No ACK of the root arrives at the engine below it, and there is time for its timers to expire."""
+    inner = net.plans[1].engines["s"].children[0].peer
+    net.lose = lambda node, packet: node == "s" and packet.opcode is Opcode.ACK and packet.dst_ip == inner.ip
+    window = net.plans[1].params.window
+    for cell in range(window, len(net.scenario.program) + 1, window):
+        net.go_on(TIMERS, cell)
+
+
+# Broken code as it is planted, and narrower than in tests/models/mutants.py: that patch breaks three rules at once.
+_ACKNOWLEDGE = rc.Requester.acknowledge_messages
+_STORE = rc_group.RcGroup._store
+
+
+def _not_implied(first_time: str) -> Any:
+    """A requester that takes no message for an implicit ACK, if it sends what the counter `first_time` counts."""
+
+    def acknowledge_messages(self: Any, count: int, now: float) -> None:
+        if self._first_time != first_time:
+            _ACKNOWLEDGE(self, count, now)
+
+    return mock.patch.object(rc.Requester, "acknowledge_messages", acknowledge_messages)
+
+
+def _evict(self: Any, child: int, cell: int, *rest: Any) -> None:
+    index = cell % len(self._agg)
+    if self._agg[index] is not None and self._agg[index].cell != cell:
+        self._agg[index] = None
+    _STORE(self, child, cell, *rest)
+
+
+@contextlib.contextmanager
+def _agg_is_released_early() -> Iterator[None]:
+    """The planted fault, without the assertion that ends the run before the engine has said what it did."""
+    with MUTANTS["early agg release (II)"][2](), mock.patch.object(rc_group.RcGroup, "_store", _evict):
+        yield
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A run that exercises one rule: `broken` is code without the rule, `refused` begins the line that shows it."""
+
+    scenario: Scenario
+    script: Callable[[Scripted], None]
+    broken: tuple[Callable[[], contextlib.AbstractContextManager[Any]], ...]
+    refused: str
+    rogue: int | None = None
+
+    def record(self, *, to_its_end: bool = True) -> list[str]:
+        """The lines of the run; of broken code those until it fails."""
+        lines: list[str] = []
+        net = Scripted(self.scenario, lines)
+        if to_its_end:
+            self.script(net)
+            assert net.delivered() == [len(self.scenario.program)] * len(net.may), "the run did not end"
+        else:
+            with contextlib.suppress(AssertionError):
+                self.script(net)
+        return [self._marked(line) for line in lines]
+
+    def _marked(self, text: str) -> str:
+        """The line; the install line of a rogue says that it is one."""
+        line = json.loads(text)
+        if line["call"] == "install" and line["node"] == f"r{self.rogue}":
+            line["rogue"] = True
+        return json.dumps(line)
+
+
+# Rules that a run with random faults does not exercise, or that no run of correct ranks can.
+SCHEDULES = {
+    "no epoch tag": Schedule(
+        Scenario(3, TWO_LEVELS, 2, PROGRAM * 2),
+        copies_meet_reused_slots,
+        (MUTANTS["no epoch tag"][2],),
+        "act=receive node=a m=",
+    ),
+    "no window guard": Schedule(
+        Scenario(3, TWO_LEVELS, 2, PROGRAM * 2),
+        rank_overruns_its_window,
+        (MUTANTS["no window guard"][2],),
+        "act=receive node=a m=",
+        rogue=0,
+    ),
+    "ACK before store (II)": Schedule(
+        Scenario(2, SINGLE, 2),
+        rank_overruns_its_window,
+        (MUTANTS["ACK before store (II)"][2],),
+        "act=receive node=s dir=up edge=r0 m=",
+        rogue=0,
+    ),
+    "early agg release (II)": Schedule(
+        Scenario(2, SINGLE, 2),
+        rank_overruns_its_window,
+        (_agg_is_released_early,),
+        "act=receive node=s dir=up edge=r0 m=",
+        rogue=0,
+    ),
+    "no implicit ACK of results (II)": Schedule(
+        Scenario(2, SINGLE, 2),
+        results_are_never_acknowledged,
+        (lambda: _not_implied("tx_result"), MUTANTS["no implicit ACK of results (II)"][2]),
+        "act=timeout node=s dir=down edge=r0",
+    ),
+    "no implicit ACK of partials (II)": Schedule(
+        Scenario(2, TWO_LEVELS, 2),
+        partials_are_never_acknowledged,
+        (lambda: _not_implied("tx_partial"), MUTANTS["no implicit ACK of partials (II)"][2]),
+        "act=timeout node=a dir=up edge=a",
+    ),
+}
 
 
 # ------------------------------------------------------------------------------------------------ falsifications

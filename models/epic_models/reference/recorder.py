@@ -15,6 +15,9 @@ and, where there is any, `sends` and `events`. A packet is {"edge", "opcode", "p
 An engine's line has the `slots` that changed, each as [cell, bitmap, done] (as in its status), and the
 `failed` edges when they changed; an agent's has `next` and `delivered`. Frames that are not admitted (ICRC,
 addresses, P_Key) change nothing and are left out.
+
+No recorder writes it, but a test that lets a rank of Mode II or III overrun its window adds `"rogue": true` to the
+rank's install line: the check then lets that rank overrun and asks of the engines that they withstand it.
 """
 
 from __future__ import annotations

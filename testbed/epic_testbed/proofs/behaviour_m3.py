@@ -17,7 +17,7 @@ class Mode3Behaviour(Behaviour):
     MODE = 3
 
     def constants(self) -> dict[str, Value]:
-        """Those of Mode3."""
+        """Those of Mode3, and who overran its window on purpose."""
         params = self.recording.params
         return super().constants() | {
             "Children": Fun(self.recording.children),
@@ -25,6 +25,7 @@ class Mode3Behaviour(Behaviour):
             "Life": psn.HALF,
             "Guard": params.window_guard,
             "Reflection": params.ack_reflection,
+            "Rogues": self.recording.rogues,
         }
 
     def _lines(self, step: Step) -> Iterator[Fun]:

@@ -111,6 +111,11 @@ class Mode2Behaviour(RcBehaviour):
 
     MODE = 2
 
+    def constants(self) -> dict[str, Value]:
+        """Those of Mode2, and who overran its window on purpose."""
+        rogues = self.recording.rogues
+        return super().constants() | {"Faults": frozenset(["rogue"] if rogues else []), "Rogues": rogues}
+
     def _data(self, p: Seen) -> Mapping[str, Value]:
         return {"kind": "data", "x": self._content(p.imm or 0, p.length)}
 

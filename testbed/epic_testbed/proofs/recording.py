@@ -61,6 +61,8 @@ class Recording:
     engines: dict[str, EngineGroup] = field(default_factory=dict)
     ranks: dict[str, RankGroup] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    # Ranks whose install line says that they overrun their window on purpose.
+    rogues: frozenset[str] = frozenset()
 
     @property
     def children(self) -> dict[str, tuple[str, ...]]:
@@ -157,12 +159,15 @@ class _Assembly:
         self._engines: dict[str, EngineGroup] = {}
         self._ranks: dict[str, RankGroup] = {}
         self._steps: list[Step] = []
+        self._rogues: set[str] = set()
         self._edges: dict[tuple[str, str], tuple[Edge, str, bool]] = {}
 
     def take(self, where: str, line: Line) -> None:
         node, call = line["node"], line["call"]
         if call == "install":
             self._install(node, line["entry"])
+            if line.get("rogue"):
+                self._rogue(node)
             return
         if call not in CALLS:
             raise ConfigError(f"call = {call!r}, expected install, {', '.join(CALLS)}")
@@ -192,6 +197,12 @@ class _Assembly:
         if engine.parent is not None:
             self._edges[node, engine.parent.name] = (engine.parent, node, True)
 
+    def _rogue(self, node: str) -> None:
+        """A rank that a test lets overrun its window; in Mode I only buffers limit a rank, and RNR NAKs say so."""
+        if node not in self._ranks or self._ranks[node].params.mode == 1:
+            raise ConfigError(f"node {node} is rogue, expected a rank of Mode II or III")
+        self._rogues.add(node)
+
     def _seen(self, node: str, packet: Mapping[str, Any], *, sent: bool) -> Seen:
         """The packet with its number. `at_child`: the node is the edge's lower end, where what is sent goes up."""
         edge, child, at_child = self._edges[node, packet["edge"]]
@@ -216,7 +227,9 @@ class _Assembly:
                 f"trace {self._name}: group {group} without ranks or engines, expected every node's lines"
             )
         params = entries[0].params
-        recording = Recording(self._name, params, self._engines, self._ranks, self._steps)
+        recording = Recording(
+            self._name, params, self._engines, self._ranks, self._steps, frozenset(self._rogues)
+        )
         roots = [name for name, entry in self._engines.items() if entry.parent is None]
         nodes = set(recording.parent)
         missing = (nodes - set(self._engines) - set(self._ranks)) | {
