@@ -13,8 +13,9 @@ Delivered(r) == Len(results[r])
 ByAll == Min({Len(c[r]) : r \in Ranks})     \* cells that every rank has contributed
 At(s) == {c[q][s + 1] : q \in Ranks}        \* for s < ByAll
 
-Agreed(s) == /\ \A x \in At(s) : ~x.err
-             /\ \A x, y \in At(s) : x.desc = y.desc /\ (x.len = y.len \/ x.len = 0 \/ y.len = 0)
+Agreed(s) == LET at == At(s) IN
+             /\ \A x \in at : ~x.err
+             /\ \A x, y \in at : x.desc = y.desc /\ (x.len = y.len \/ x.len = 0 \/ y.len = 0)
 (* What rank r gets for cell s. *)
 Result(r, s) == IF ~Agreed(s) THEN Error
                 ELSE IF r \notin Takes(c[r][s + 1].desc) THEN Null
@@ -41,22 +42,23 @@ FairSpec == Spec /\ \A r \in Ranks : WF_vars(Contribute(r)) /\ WF_vars(Deliver(r
 
 -------------------------------------------------------------------------------
 TypeOK == \A r \in Ranks : Len(c[r]) <= Cells /\ Len(results[r]) <= Cells
-Clock == \A r \in Ranks : Len(c[r]) <= Delivered(r) + W                                                 \* EPIC-A-01
 Failed(r) == \E i \in 1 .. Delivered(r) : results[r][i].err
 (* P1 Exactness: one contribution of each rank that gives, none twice, nothing else. *)
 P1 == \A r \in Ranks : \A s \in 0 .. Delivered(r) - 1 : LET x == results[r][s + 1]  d == c[r][s + 1].desc IN
           ~x.err => x.sum = IF r \in Takes(d) THEN {<<q, s>> : q \in Gives(d)} ELSE {}
 (* P2 Once, in order: what is delivered stays so, and the next cell comes next. *)
-P2 == [][\A r \in Ranks : Len(results[r]) <= Len(results'[r])
-                          /\ \A i \in 1 .. Len(results[r]) : results'[r][i] = results[r][i]]_vars
+P2 == [][\A r \in Ranks : /\ Len(results[r]) <= Len(results'[r])
+                         /\ SubSeq(results'[r], 1, Len(results[r])) = results[r]]_results
 (* P3 No early result. *)
-P3 == \A r, q \in Ranks : Delivered(r) <= Len(c[q])
+P3 == LET least == ByAll IN \A r \in Ranks : Delivered(r) <= least
 (* P4 Progress: every cell is delivered everywhere, save that a rank may stop at an error. *)
 P4 == \A r \in Ranks : <>(Delivered(r) = Cells \/ Failed(r))
 (* P7 Agreement: an error at every rank exactly for the cells about which the ranks disagree. *)
-P7 == \A r \in Ranks : \A s \in 0 .. Delivered(r) - 1 : results[r][s + 1].err = ~Agreed(s)
+P7 == \A s \in 0 .. ByAll - 1 : LET agreed == Agreed(s) IN
+          \A r \in Ranks : s < Delivered(r) => results[r][s + 1].err = ~agreed
 (* The three consequences of the clock that every slot-reuse argument uses, for r that has contributed p. *)
-C123 == \A r, q \in Ranks : /\ Len(c[r]) <= Delivered(r) + W           \* C1
-                            /\ Len(c[r]) <= Len(c[q]) + W              \* C2
-                            /\ Len(c[r]) <= Delivered(q) + 2 * W       \* C3
+C123 == LET least == ByAll  slowest == Min({Delivered(q) : q \in Ranks}) IN
+        \A r \in Ranks : /\ Len(c[r]) <= Delivered(r) + W       \* C1, EPIC-A-01
+                         /\ Len(c[r]) <= least + W              \* C2: than any other, so than the least
+                         /\ Len(c[r]) <= slowest + 2 * W        \* C3
 ===============================================================================

@@ -97,7 +97,7 @@ RankReceives(m) ==
 
 Init == /\ c = [r \in Ranks |-> <<>>]
         /\ results = [r \in Ranks |-> <<>>]
-        /\ \E p \in Paths : path = <<p>>
+        /\ path = <<CHOOSE p \in Paths : TRUE>>    \* any one: nothing tells paths apart
         /\ joined = [r \in Ranks |-> 0]
         /\ report = [e \in 0 .. Epochs - 1 |-> [r \in Ranks |-> IF e = 0 THEN 0 ELSE None]]
         /\ sent = [r \in Ranks |-> 0]

@@ -18,6 +18,10 @@ DeepRanks == {"r0", "r1", "r2", "r3"}
 DeepEngines == {"R", "A", "B"}
 DeepParent == [r0 |-> "B", r1 |-> "B", r2 |-> "A", r3 |-> "R", B |-> "A", A |-> "R"]
 
+(* For AckEdges: where explicit acknowledgements may arrive. *)
+NoEdges == {}
+FirstEdge == {"r0"}
+
 (* Bases differ from edge to edge and near the wrap. *)
 MCBase == [dir \in Dirs |-> [e \in Edges |-> IF dir = "up" THEN (CASE e = "r0" -> M - 1 [] e = "r1" -> 1 [] OTHER -> M - 2)
                                              ELSE (CASE e = "r0" -> 2 [] e = "A" -> M - 1 [] OTHER -> 0)]]

@@ -8,6 +8,11 @@
 (* arrive late and may be carried out twice, as when a client repeats a call whose answer it did not get. An engine       *)
 (* that starts again has forgotten everything, and calls that waited for it are gone with its connections.              *)
 (* Time is what is left of a lease: Tick takes one unit from each, whoever is up.                                       *)
+(*                                                                                                                      *)
+(* Two networks. Lossy: calls are made, lost and used up step by step, for liveness. Otherwise calls stay, and all that  *)
+(* the manager may make are there at once. This loses no behaviour: a call that is not carried out is lost, one that is  *)
+(* carried out later was made later, and nothing but Carry looks at net, so a behaviour with fewer calls in net is one   *)
+(* with more in which those are left alone. Calls that can never again change anything are taken out (Dead).            *)
 EXTENDS Integers, FiniteSets
 CONSTANTS Groups, Engines,
           Slots,        \* Slots[x]: slots of engine x
@@ -16,6 +21,7 @@ CONSTANTS Groups, Engines,
           Term,         \* time of a lease
           Grants,       \* a group gets at most this many leases (bound for TLC)
           Crashes,      \* manager, engines and agents crash at most this often in all
+          Lossy,        \* which network
           Broken        \* names of guards that are taken away
 VARIABLES store,        \* durable. store[g]: [state, epoch, slots, left]; state "none", "installing", "active", "freeing"
           written,      \* groups whose entry in the store has been written (all, but for a mutant)
@@ -24,7 +30,7 @@ VARIABLES store,        \* durable. store[g]: [state, epoch, slots, left]; state
           installed,    \* installed[x]: entries [g, epoch, slots] of engine x
           removed,      \* removed[x][g]: newest epoch of g that x was told to remove
           net,          \* calls on their way: [call, x, g, epoch, slots]
-          agent,        \* agent[g]: [state, epoch, left]; state "idle", "waiting", "holding", "fallback"
+          agent,        \* agent[g]: [state, epoch, left]; state "idle", "waiting", "holding". Idle ones run on their hosts
           wiped,        \* wiped[g]: newest epoch of g of which a crashed engine lost the entry
           crashes
 vars == <<store, written, up, seen, installed, removed, net, agent, wiped, crashes>>
@@ -42,13 +48,27 @@ Init ==
 
 Taken(x) == UNION {store[g].slots[x] : g \in Groups}
 Entry(g) == [x \in Engines |-> [g |-> g, epoch |-> store[g].epoch, slots |-> store[g].slots[x]]]
-Step(g, state) == /\ store' = [store EXCEPT ![g].state = state]
+(* What is left of a lease says nothing any more when it is taken back. *)
+Step(g, state) == /\ store' = [store EXCEPT ![g].state = state, ![g].left = IF state = "freeing" THEN 0 ELSE @]
                   /\ seen' = [seen EXCEPT ![g] = {}]
+
+(* The manager calls the engines again and again until it sees the step done, also those it called before it stopped. *)
+Calling(g, x, st, se) == st[g].state \in {"installing", "freeing"} /\ x \in Tree[g] \ se[g]
+CallOf(g, x, st) == IF st[g].state = "installing"
+                    THEN [call |-> "install", x |-> x, g |-> g, epoch |-> st[g].epoch, slots |-> st[g].slots[x]]
+                    ELSE [call |-> "remove", x |-> x, g |-> g, epoch |-> st[g].epoch, slots |-> {}]
+Due(st, se) == UNION {{CallOf(g, x, st) : x \in {y \in Tree[g] : Calling(g, y, st, se)}} : g \in Groups}
+(* The engine removed this epoch or a later one: it refuses the install, and has nothing to remove. It forgets that in a  *)
+(* crash only, and then the call is gone too.                                                                           *)
+Dead(m, rem) == m.epoch <= rem[m.x][m.g] /\ Has("fence") /\ Has("remove_epoch")
+(* What is in the network after a step, `rest` without new calls. *)
+Network(rest) == net' = IF Lossy THEN rest
+                        ELSE {m \in rest \cup (IF up' THEN Due(store', seen') ELSE {}) : ~Dead(m, removed')}
 
 -------------------------------------------------------------------------------
 (* Agents. A group asks; it is told when its lease is in force; it renews, gives back, or dies. *)
 Ask(g) ==
-    /\ agent[g].state \in {"idle", "fallback"}
+    /\ agent[g].state = "idle"
     /\ agent' = [agent EXCEPT ![g].state = "waiting"]
     /\ UNCHANGED <<store, written, up, seen, installed, removed, net, wiped, crashes>>
 (* The store is written before the agent hears of it; the answer may be lost, then the agent's lease ends earlier. *)
@@ -62,7 +82,8 @@ GiveBack(g) ==
     /\ up /\ agent[g].state = "holding" /\ store[g].state = "active" /\ store[g].epoch = agent[g].epoch
     /\ agent' = [agent EXCEPT ![g] = [state |-> "idle", epoch |-> 0, left |-> 0]]
     /\ Step(g, "freeing")
-    /\ UNCHANGED <<written, up, installed, removed, net, wiped, crashes>>
+    /\ UNCHANGED <<written, up, installed, removed, wiped, crashes>>
+    /\ Network(net)
 (* An agent whose lease ended, or whose group lost an engine, stops. *)
 Stop(g) ==
     /\ agent[g].state = "holding" /\ (agent[g].left = 0 \/ wiped[g] >= agent[g].epoch)
@@ -80,20 +101,18 @@ Grant(g) ==
                                             slots |-> [x \in Engines |-> IF x \in Tree[g] THEN choice[x] ELSE {}]]]
     /\ written' = IF Has("store_first") THEN written ELSE written \ {g}
     /\ seen' = [seen EXCEPT ![g] = {}]
-    /\ UNCHANGED <<up, installed, removed, net, agent, wiped, crashes>>
+    /\ UNCHANGED <<up, installed, removed, agent, wiped, crashes>>
+    /\ Network(net)
 (* Nothing to give: the group falls back to its hosts. *)
 Refuse(g) ==
     /\ up /\ agent[g].state = "waiting"
     /\ \E x \in Tree[g] : Cardinality(Slots[x] \ Taken(x)) < Demand[g]
-    /\ agent' = [agent EXCEPT ![g].state = "fallback"]
+    /\ agent' = [agent EXCEPT ![g].state = "idle"]
     /\ UNCHANGED <<store, written, up, seen, installed, removed, net, wiped, crashes>>
 
-(* The manager calls the engines again and again until it sees the step done, also those it called before it stopped. *)
 Call(g, x) ==
-    /\ up /\ x \in Tree[g] \ seen[g] /\ store[g].state \in {"installing", "freeing"}
-    /\ LET call == [call |-> IF store[g].state = "installing" THEN "install" ELSE "remove", x |-> x,
-                    g |-> g, epoch |-> store[g].epoch, slots |-> IF store[g].state = "installing" THEN store[g].slots[x] ELSE {}]
-       IN  call \notin net /\ net' = net \cup {call}
+    /\ Lossy /\ up /\ Calling(g, x, store, seen)
+    /\ net' = net \cup {CallOf(g, x, store)} /\ net' # net
     /\ UNCHANGED <<store, written, up, seen, installed, removed, agent, wiped, crashes>>
 (* It asks an engine for its groups. Absence alone does not say that an install is not on its way: only the removal does. *)
 See(g, x) ==
@@ -102,7 +121,8 @@ See(g, x) ==
        \/ /\ store[g].state = "freeing" /\ \A entry \in installed[x] : entry.g # g
           /\ removed[x][g] >= store[g].epoch \/ ~Has("see_removal")
     /\ seen' = [seen EXCEPT ![g] = @ \cup {x}]
-    /\ UNCHANGED <<store, written, up, installed, removed, net, agent, wiped, crashes>>
+    /\ UNCHANGED <<store, written, up, installed, removed, agent, wiped, crashes>>
+    /\ Network(net)
 (* All engines have the group: the lease is in force, and the agent, if it still waits, is told. *)
 Activate(g) ==
     /\ up /\ store[g].state = "installing" /\ store[g].left > 0
@@ -110,31 +130,34 @@ Activate(g) ==
     /\ Step(g, "active") /\ written' = written \cup {g}
     /\ agent' = IF agent[g].state = "waiting"
                 THEN [agent EXCEPT ![g] = [state |-> "holding", epoch |-> store[g].epoch, left |-> store[g].left]] ELSE agent
-    /\ UNCHANGED <<up, installed, removed, net, wiped, crashes>>
+    /\ UNCHANGED <<up, installed, removed, wiped, crashes>>
+    /\ Network(net)
 (* The lease has ended, or an engine has lost the group (found by asking it): take everything back. *)
 Expire(g) ==
     /\ up /\ store[g].state \in {"installing", "active"}
     /\ store[g].left = 0 \/ ~Has("expired")
     /\ Has("expire")
     /\ Step(g, "freeing")
-    /\ UNCHANGED <<written, up, installed, removed, net, agent, wiped, crashes>>
+    /\ UNCHANGED <<written, up, installed, removed, agent, wiped, crashes>>
+    /\ Network(net)
 Lost(g) ==
     /\ up /\ store[g].state = "active" /\ Has("lost")
     /\ \E x \in Tree[g] : Entry(g)[x] \notin installed[x]
     /\ Step(g, "freeing")
-    /\ UNCHANGED <<written, up, installed, removed, net, agent, wiped, crashes>>
+    /\ UNCHANGED <<written, up, installed, removed, agent, wiped, crashes>>
+    /\ Network(net)
 (* The slots are free for others when no engine of the tree has the group or can get it. *)
 Freed(g) ==
     /\ up /\ store[g].state = "freeing"
     /\ Tree[g] \subseteq seen[g] \/ ~Has("all_removed")
     /\ store' = [store EXCEPT ![g] = [Free EXCEPT !.epoch = store[g].epoch]]
     /\ seen' = [seen EXCEPT ![g] = {}]
-    /\ UNCHANGED <<written, up, installed, removed, net, agent, wiped, crashes>>
+    /\ UNCHANGED <<written, up, installed, removed, agent, wiped, crashes>>
+    /\ Network(net)
 
 -------------------------------------------------------------------------------
 (* Engines. An install of an epoch that was removed comes late and is refused. *)
 Handle(m, net2) ==
-    /\ net' = net2
     /\ IF m.call = "install"
        THEN /\ installed' = IF m.epoch > removed[m.x][m.g] \/ ~Has("fence")
                             THEN [installed EXCEPT ![m.x] = {entry \in @ : entry.g # m.g} \cup {[g |-> m.g, epoch |-> m.epoch, slots |-> m.slots]}]
@@ -143,8 +166,9 @@ Handle(m, net2) ==
        ELSE /\ installed' = [installed EXCEPT ![m.x] = {entry \in @ : entry.g # m.g \/ (entry.epoch > m.epoch /\ Has("remove_epoch"))}]
             /\ removed' = [removed EXCEPT ![m.x][m.g] = IF @ > m.epoch THEN @ ELSE m.epoch]
     /\ UNCHANGED <<store, written, up, seen, agent, wiped, crashes>>
-Carry(m) == m \in net /\ \E net2 \in {net, net \ {m}} : Handle(m, net2)
-Lose(m) == /\ net' = net \ {m} /\ m \in net
+    /\ Network(net2)
+Carry(m) == m \in net /\ \E net2 \in IF Lossy THEN {net, net \ {m}} ELSE {net} : Handle(m, net2)
+Lose(m) == /\ Lossy /\ net' = net \ {m} /\ m \in net
            /\ UNCHANGED <<store, written, up, seen, installed, removed, agent, wiped, crashes>>
 
 -------------------------------------------------------------------------------
@@ -161,17 +185,19 @@ ManagerCrash ==
     /\ seen' = [g \in Groups |-> {}]
     /\ store' = [g \in Groups |-> IF g \in written /\ Has("durable") THEN store[g] ELSE [Free EXCEPT !.epoch = store[g].epoch]]
     /\ written' = Groups
-    /\ UNCHANGED <<installed, removed, net, agent, wiped>>
+    /\ UNCHANGED <<installed, removed, agent, wiped>>
+    /\ Network(net)
 ManagerStart == /\ ~up /\ up' = TRUE
-                /\ UNCHANGED <<store, written, seen, installed, removed, net, agent, wiped, crashes>>
+                /\ UNCHANGED <<store, written, seen, installed, removed, agent, wiped, crashes>>
+                /\ Network(net)
 EngineCrash(x) ==
     /\ Crash
     /\ wiped' = [g \in Groups |-> IF \E entry \in installed[x] : entry.g = g
                                 THEN (CHOOSE entry \in installed[x] : entry.g = g).epoch ELSE wiped[g]]
     /\ installed' = [installed EXCEPT ![x] = {}]
     /\ removed' = [removed EXCEPT ![x] = [g \in Groups |-> 0]]
-    /\ net' = {m \in net : m.x # x}
     /\ UNCHANGED <<store, written, up, seen, agent>>
+    /\ Network({m \in net : m.x # x})
 AgentCrash(g) ==
     /\ Crash /\ agent[g].state # "idle"
     /\ agent' = [agent EXCEPT ![g] = [state |-> "idle", epoch |-> 0, left |-> 0]]
@@ -201,7 +227,7 @@ TypeOK ==
     /\ \A g \in Groups : /\ store[g].state \in {"none", "installing", "active", "freeing"}
                          /\ store[g].epoch \in 0 .. Grants /\ store[g].left \in 0 .. Term
                          /\ \A x \in Engines : store[g].slots[x] \subseteq Slots[x]
-                         /\ agent[g].state \in {"idle", "waiting", "holding", "fallback"} /\ agent[g].left \in 0 .. Term
+                         /\ agent[g].state \in {"idle", "waiting", "holding"} /\ agent[g].left \in 0 .. Term
                          /\ seen[g] \subseteq Tree[g]
     /\ crashes \in 0 .. Crashes
 (* No slot is granted twice: neither in the store nor in an engine. *)

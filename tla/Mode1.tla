@@ -40,6 +40,8 @@ RECURSIVE RanksBelow(_)
 RanksBelow(n) == IF n \in Ranks THEN {n} ELSE UNION {RanksBelow(e) : e \in Children[n]}
 Below == [e \in Edges |-> RanksBelow(e)]
 Larger(a, b) == IF a > b THEN a ELSE b
+(* Edges whose ACKs may arrive, as in Mode2; with B < W results wait for ACKs, so there it has to be all of them.        *)
+AckEdges == Edges
 
 -------------------------------------------------------------------------------
 (* Numbers on the wire, as in Mode2. *)
@@ -109,7 +111,8 @@ Contribute(r) ==
 (* Responder. *)
 Taken(net, dir, e, m) == IF Network = "keep" THEN net ELSE [net EXCEPT ![dir][e] = @ \ {m}]
 LiveAcks(S, pend, n) == IF Network = "keep" THEN {m \in S : m.p >= IF pend = <<>> THEN n ELSE pend[1].p} ELSE S
-Answer(dir, e, m) == [acks EXCEPT ![dir][e] = LiveAcks(@ \cup {m}, pending[dir][e], next[dir][e])]
+Answer(dir, e, m) == IF m.kind = "ack" /\ e \notin AckEdges THEN acks
+                     ELSE [acks EXCEPT ![dir][e] = LiveAcks(@ \cup {m}, pending[dir][e], next[dir][e])]
 
 InOrder(dir, e, m) ==
     \/ Psn(dir, e, m.p) = Psn(dir, e, expected[dir][e])
@@ -133,7 +136,7 @@ OutOfOrder(dir, e, m) ==
 (* No buffer for the message that the expected packet starts: RNR NAK (EPIC-M1-13, EPIC-M1-16). *)
 NotReady(dir, e, m) ==
     /\ data' = Taken(data, dir, e, m)
-    /\ acks' = Answer(dir, e, Ack("rnr", expected[dir][e]))
+    /\ acks' = Answer(dir, e, Ack(IF Has("store_first") THEN "rnr" ELSE "ack", expected[dir][e]))
     /\ nakSent' = [nakSent EXCEPT ![dir][e] = 1]
     /\ UNCHANGED <<ranks, requesters, expected, parts, engines, failed>>
 
@@ -183,6 +186,7 @@ ReceiveContribution(e, m) ==
        \/ /\ InOrder("up", e, m)
           /\ IF parts["up"][e] = <<>> /\ ~Room(e) /\ Has("room") THEN NotReady("up", e, m)
              ELSE AcceptPart("up", e, m) \/ AcceptContribution(e, m)
+       \/ ~Has("store_first") /\ InOrder("up", e, m) /\ NotReady("up", e, m)     \* acknowledged, then not stored
 
 -------------------------------------------------------------------------------
 (* Results go down: to every child's requester, which keeps the message until it is acknowledged (EPIC-M1-15). *)
@@ -290,14 +294,16 @@ Lose ==
           \/ \E m \in acks[dir][e] : acks' = [acks EXCEPT ![dir][e] = @ \ {m}] /\ UNCHANGED data
     /\ UNCHANGED <<ranks, requesters, responders, engines, failed>>
 
-(* Faulty peers, as in Mode2: a parent that sends a result too early and wrong, a peer that acknowledges what was not sent. *)
+(* Faulty peers: a parent that sends a result too early and wrong, of another descriptor or shorter; a peer that          *)
+(* acknowledges a packet that is never sent (with messages of one packet, number Cells is the first such).               *)
 Forge ==
     \/ /\ "hasty" \in Faults
-       /\ \E x \in Engines \ {Root} :
-             data' = [data EXCEPT !["down"][x] = @ \cup {Wire(Segment(expected["down"][x], 0, "only", NoDesc, FALSE, 1, {}))}]
+       /\ \E x \in Engines \ {Root}, r \in Ranks : passed[x] < Cells /\ \E call \in Calls[r][passed[x] + 1] :
+             \E y \in {[desc |-> NoDesc, len |-> 1], [desc |-> call.desc, len |-> 0]} :
+                data' = [data EXCEPT !["down"][x] = @ \cup {Wire(Segment(expected["down"][x], 0, "only", y.desc, FALSE, y.len, {}))}]
        /\ UNCHANGED <<ranks, requesters, responders, engines, acks, failed>>
     \/ /\ "false_ack" \in Faults
-       /\ \E dir \in Dirs, e \in Edges : acks' = Answer(dir, e, Ack("ack", next[dir][e]))
+       /\ \E dir \in Dirs, e \in Edges : acks' = Answer(dir, e, Ack("ack", Cells))
        /\ UNCHANGED <<ranks, requesters, responders, engines, data, failed>>
 
 (* Receptions that change nothing in "keep" are stuttering, left out to save TLC the work. *)
@@ -305,7 +311,8 @@ Matters(dir, e, m) ==
     LET known == expected[dir][e] IN
     \/ Network = "lossy" \/ InOrder(dir, e, m)
     \/ Naks /\ Number(dir, e, m.p, known) > known
-    \/ known - 1 >= Acked(dir, e) /\ Ack("ack", known - 1) \notin acks[dir][e] /\ Number(dir, e, m.p, known) < known
+    \/ /\ e \in AckEdges /\ known - 1 >= Acked(dir, e) /\ Ack("ack", known - 1) \notin acks[dir][e]
+       /\ Number(dir, e, m.p, known) < known
 AckMatters(dir, e, m) ==
     \/ Network = "lossy"
     \/ Number(dir, e, m.p, Acked(dir, e)) >= Acked(dir, e)
@@ -329,14 +336,15 @@ SomeResume == \E dir \in Dirs, e \in Edges : Resume(dir, e)
 (* A packet that is refused for want of a buffer helps no one: receptions that matter are those that are accepted. *)
 SomeReceive == \E dir \in Dirs, e \in Edges : \E m \in data[dir][e] :
                    m.p = expected[dir][e] /\ Receive(dir, e, m) /\ expected'[dir][e] > expected[dir][e]
-SomeTimeout == \E dir \in Dirs, e \in Edges : Waits(dir, e, expected[dir][e]) /\ ~InNet(dir, e, expected[dir][e]) /\ Timeout(dir, e)
+SomeTimeout == \E dir \in Dirs, e \in Edges : /\ Waits(dir, e, expected[dir][e]) /\ ~InNet(dir, e, expected[dir][e])
+                                             /\ Has("timer") /\ Timeout(dir, e)
 NoNews(dir, e) == \A m \in acks[dir][e] : m.kind # "ack" \/ m.p < Acked(dir, e)
 SomeNews == \E dir \in Dirs, e \in Edges : \E m \in acks[dir][e] : m.kind = "ack" /\ m.p >= Acked(dir, e) /\ ReceiveAck(dir, e, m)
 SomeOld == \E dir \in Dirs, e \in Edges : /\ pending[dir][e] # <<>> /\ NoNews(dir, e)
                                          /\ \E m \in data[dir][e] : m.p < expected[dir][e] /\ Receive(dir, e, m)
 SomeOldTimeout == \E dir \in Dirs, e \in Edges : /\ pending[dir][e] # <<>> /\ NoNews(dir, e)
                                                 /\ \A i \in 1 .. Len(pending[dir][e]) : ~InNet(dir, e, pending[dir][e][i].p)
-                                                /\ Timeout(dir, e)
+                                                /\ Has("timer") /\ Timeout(dir, e)
 FairSpec == /\ Spec /\ WF_vars(SomeContribute) /\ WF_vars(SomePublish) /\ WF_vars(SomeResume) /\ WF_vars(SomeTimeout)
             /\ SF_vars(SomeReceive) /\ SF_vars(SomeNews) /\ SF_vars(SomeOld) /\ WF_vars(SomeOldTimeout)
 
@@ -366,11 +374,12 @@ NeverNotReady == B = W => \A dir \in Dirs, e \in Edges : \A m \in acks[dir][e] :
 NeverHeldBack == B = W => \A x \in Engines : Complete(x) => BcastFree(x)
 InOrderCompletion == \A x \in Engines : completed[x] = Min({messages[e] : e \in Children[x]})
 NotEarly == \A e \in Edges : passed[Parent[e]] <= messages[e]
-(* With faulty peers. An acknowledgement of what was not sent does not make the numbers of cells and packets differ. *)
-AckedIsSent == \A dir \in Dirs, e \in Edges : Acked(dir, e) <= next[dir][e]
+(* Where a faulty peer breaks the clock, so that the run is none of the abstract machine. *)
 RightSums == Abstract!P1
 NakOnce == \A dir \in Dirs, e \in Edges : nakSent[dir][e] <= 1
 NakServedOnce == \A dir \in Dirs, e \in Edges : served[dir][e].times <= 1
+(* An edge in error holds nothing, so it holds no result back from the others (EPIC-M1-16). *)
+DeadHoldsNothing == \A e \in failed : pending["down"][e] = <<>>
 PausedIsSilent == [][\A dir \in Dirs, e \in Edges : paused[dir][e] /\ paused'[dir][e] => data'[dir][e] \subseteq data[dir][e]]_vars
 DeadIsSilent == [][\A e \in failed : expected'["up"][e] = expected["up"][e] /\ data'["down"][e] \subseteq data["down"][e]]_vars
 

@@ -38,6 +38,9 @@ RECURSIVE RanksBelow(_)
 RanksBelow(n) == IF n \in Ranks THEN {n} ELSE UNION {RanksBelow(e) : e \in Children[n]}
 Below == [e \in Edges |-> RanksBelow(e)]
 Larger(a, b) == IF a > b THEN a ELSE b
+(* Edges whose explicit acknowledgements may arrive; those of the others are all lost. Configurations of large trees     *)
+(* replace it: no step waits for an acknowledgement, so what the requesters keep is then the most they may have to keep. *)
+AckEdges == Edges
 
 -------------------------------------------------------------------------------
 (* Numbers on the wire: serial arithmetic on M numbers (section 2.6). *)
@@ -281,7 +284,7 @@ Matters(dir, e, m) ==
     \/ Naks /\ Number(dir, e, m, Expected(dir, e)) > Expected(dir, e)
 AckMatters(dir, e, m) ==
     \/ Network = "lossy"
-    \/ LET k == Number(dir, e, m, acknowledged[dir][e]) IN
+    \/ e \in AckEdges /\ LET k == Number(dir, e, m, acknowledged[dir][e]) IN
        k >= acknowledged[dir][e] \/ (m.kind = "nak" /\ (k > served[dir][e].k \/ ~Has("nak_served")))
 Next == \/ \E r \in Ranks : Contribute(r)
         \/ \E e \in Edges : \/ \E m \in data["up"][e] : Matters("up", e, m) /\ ReceiveContribution(e, m)
@@ -367,20 +370,24 @@ Drained == <>[](\A dir \in Dirs, e \in Edges : Pending(dir, e) = {})
 -------------------------------------------------------------------------------
 (* Runs without end. All numbers are looked at only relative to each other, modulo M (PSN) and W (slots), and W divides   *)
 (* M; so two states that differ by a shift of all numbers by a multiple of M behave alike, and VIEW Shifted lets TLC      *)
-(* explore runs of any number of cells. What ranks delivered and no longer need is left out of the view.                 *)
-Origin == LET low == Min({Len(results[r]) : r \in Ranks}) IN low - (low % M)
+(* explore runs of any number of cells. Left out of the view is what no step and no property looks at again: what ranks   *)
+(* delivered, contributions to cells that all ranks have, contents of packets that are accepted and acknowledged.         *)
+DeliveredByAll == Min({Len(results[r]) : r \in Ranks})
+Origin == DeliveredByAll - (DeliveredByAll % M)
 ShiftedX(x, b) == [x EXCEPT !.sum = {<<y[1], y[2] - b>> : y \in @}]
-ShiftedM(m, b) == [m EXCEPT !.p = @ - b, !.x = ShiftedX(@, b)]
+ShiftedM(m, b, from) == <<m.p - b, IF m.p >= from THEN ShiftedX(m.x, b) ELSE 0>>
 ShiftedS(slot, b) == IF slot.cell < 0 THEN slot ELSE [slot EXCEPT !.cell = @ - b, !.val = ShiftedX(@, b)]
 Shifted ==
     LET b == Origin IN
     <<[r \in Ranks |-> <<Len(c[r]) - b, Len(results[r]) - b>>],
-      [r \in Ranks |-> [k \in acknowledged["up"][r] - b .. Len(c[r]) - 1 - b |-> ShiftedX(c[r][k + b + 1], b)]],
+      [r \in Ranks |-> LET from == Min({acknowledged["up"][r], DeliveredByAll}) - b IN
+                       [k \in from .. Len(c[r]) - 1 - b |-> ShiftedX(c[r][k + b + 1], b)]],
       [e \in Edges |-> expected[e] - b],
       [dir \in Dirs |-> [e \in Edges |-> acknowledged[dir][e] - b]],
       [x \in Engines |-> <<completed[x] - b, passed[x] - b>>],
       [x \in Engines |-> [i \in 0 .. W - 1 |-> <<ShiftedS(agg[x][i], b), ShiftedS(bcast[x][i], b)>>]],
-      [dir \in Dirs |-> [e \in Edges |-> {ShiftedM(m, b) : m \in data[dir][e]}]],
+      [dir \in Dirs |-> [e \in Edges |-> LET from == Min({acknowledged[dir][e], Expected(dir, e)}) IN
+                                         {ShiftedM(m, b, from) : m \in data[dir][e]}]],
       [dir \in Dirs |-> [e \in Edges |-> {[m EXCEPT !.p = @ - b] : m \in acks[dir][e]}]],
       nakSent, [dir \in Dirs |-> [e \in Edges |-> [served[dir][e] EXCEPT !.k = IF @ < 0 THEN -1000 ELSE @ - b]]], failed>>
 ===============================================================================

@@ -44,6 +44,32 @@ def build_app(registers: Sequence[Register] | None = None) -> typer.Typer:
     return app
 
 
+def group(app: typer.Typer, name: str, help_text: str) -> typer.Typer:
+    """The command group `name` of `app`, made where it is not there yet, so that several packages can add to it."""
+    for known in app.registered_groups:
+        if known.name == name and known.typer_instance is not None:
+            return known.typer_instance
+    made = typer.Typer(help=help_text, no_args_is_help=True)
+
+    # With a callback the group stays one while it has a single command.
+    @made.callback()
+    def _group() -> None:
+        pass
+
+    app.add_typer(made, name=name)
+    return made
+
+
+def check_group(app: typer.Typer) -> typer.Typer:
+    """`epic check`."""
+    return group(app, "check", "Proofs, compile and resource checks.")
+
+
+def bench_group(app: typer.Typer) -> typer.Typer:
+    """`epic bench`."""
+    return group(app, "bench", "Measurements of speed.")
+
+
 def _installed() -> list[Register]:
     """The functions of the entry points, this package's own first: it is here without an installation too."""
     found: list[Register] = [cli.register]

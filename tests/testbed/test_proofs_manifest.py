@@ -48,7 +48,7 @@ WRONG = [
     (row("good", kind="simulation", expected="ok"), "traces is missing, expected it for kind simulation"),
     (row("good", distinct_states=5), "distinct_states is not compared for kind mutant, expected no such key"),
     (row("nothing"), "nothing.cfg: No such file or directory, expected a TLC configuration"),
-    (row("good") + row("good"), "model 'good' is there twice, expected each name once"),
+    (row("good") + row("good"), "model 'good' is there twice, expected each once"),
     ("[[modell]]\n", "unknown key 'modell', expected [[model]] or [[survivor]]"),
     ("model = 3\n", "model is not a list of tables, expected [[model]]"),
     ("[[model", "expected TOML"),
@@ -68,6 +68,48 @@ def test_a_wrong_manifest_is_refused_in_one_line(tmp_path: Path, text: str, mess
         manifest.load(folder)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+SURVIVOR = '[[survivor]]\nmodule = "Counter.tla"\nguard = "g"\ntext = "t"\n'
+
+
+def _parts(folder: Path, **texts: str) -> Path:
+    """A project whose rows stand in manifest.d only, one file for each of `texts`."""
+    helpers.small_project(folder)
+    (folder / "manifest.toml").write_text("# Rows are in manifest.d.\n")
+    (folder / "manifest.d").mkdir()
+    for name, text in texts.items():
+        (folder / "manifest.d" / f"{name}.toml").write_text(text)
+    return folder
+
+
+def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    folder = _parts(tmp_path, b=row("good"), a=row("bad") + SURVIVOR)
+    (folder / "manifest.d" / "notes.txt").write_text("no rows")
+    found = manifest.load(folder)
+    assert [m.name for m in found.models] == ["bad", "good"]
+    assert [s.guard for s in found.survivors] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("again", "what"), [(row("bad"), "model 'bad'"), (SURVIVOR, "survivor 'g' of Counter.tla")]
+)
+def test_what_stands_in_two_files_is_refused_with_both(tmp_path: Path, again: str, what: str) -> None:
+    folder = _parts(tmp_path, a=row("bad") + SURVIVOR, b=again)
+    first, second = folder / "manifest.d" / "a.toml", folder / "manifest.d" / "b.toml"
+    with pytest.raises(ConfigError) as raised:
+        manifest.load(folder)
+    assert str(raised.value) == f"{second}: {what} is there twice, also in {first}, expected each once"
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG, ids=[m for _, m in WRONG])
+def test_a_wrong_part_is_refused_by_its_name(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        manifest.load(_parts(tmp_path, part=text))
+    assert message in str(raised.value)
+    assert message.startswith("nothing.cfg") or str(tmp_path / "manifest.d" / "part.toml") in str(
+        raised.value
+    )
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:

@@ -224,9 +224,12 @@ def test_a_model_decides_how_tlc_is_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert line[-1] == "M"
     assert "-deadlock" in line
     assert "-simulate" not in line
+    assert "-XX:TieredStopAtLevel=1" in line
     assert f"-Djava.io.tmpdir={tmp_path / 'f'}" in line
     line = command(check_module.job(Model(**base | {"expected": "deadlock"}), tmp_path), tmp_path / "f")
     assert "-deadlock" not in line
+    long = Model(**base | {"seconds": 20.0})
+    assert "-XX:TieredStopAtLevel=1" not in command(check_module.job(long, tmp_path), tmp_path / "f")
     walk = Model(
         **base | {"kind": "simulation", "traces": 7, "depth": 9, "seed": 3, "memory_mb": 99, "workers": 2}
     )
@@ -346,8 +349,8 @@ def test_runs_wait_for_their_turn(tmp_path: Path) -> None:
 
 def test_the_command_group_is_shared() -> None:
     app = epic_command.build_app([cli.register])
-    group = cli.check_app(app)
-    assert cli.check_app(app) is group
+    group = epic_command.check_group(app)
+    assert epic_command.check_group(app) is group
     group.command("other")(lambda: None)
     done = subprocess.run(
         [sys.executable, "-m", "epic_spec.command", "check", "--help"],

@@ -13,6 +13,9 @@ from epic_testbed.proofs.manifest import VIOLATION, Manifest, Model
 from epic_testbed.proofs.output import TEMPORAL, Outcome
 from epic_testbed.proofs.tlc import Finished, Job, Pool, Watcher
 
+# Seconds up to which the first compiler alone is quicker; both take the same at about fifteen.
+_BRIEF = 10.0
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -59,6 +62,7 @@ def job(model: Model, directory: Path, config: Path | None = None) -> Job:
         depth=model.depth if model.traces is not None else None,
         seed=model.seed,
         check_deadlock=model.check_deadlock or model.expected == "deadlock",
+        brief=model.seconds <= _BRIEF,
     )
 
 

@@ -1,4 +1,4 @@
-"""`epic check`: a command group for proofs and benches; here its `tla`. Others add theirs with `check_app`."""
+"""`epic check tla`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,12 @@ from typing import Annotated
 
 import typer
 
-_HELP = "Proofs, benches, compile and resource checks."
+from epic_spec.command import check_group
 
 
 def register(app: typer.Typer) -> None:
     """Add `check tla` to the command."""
-    check_app(app).command("tla")(tla)
-
-
-def check_app(app: typer.Typer) -> typer.Typer:
-    """The command group `check` of `app`, made where it is not there yet, so that any package can add to it."""
-    for group in app.registered_groups:
-        if group.name == "check" and group.typer_instance is not None:
-            return group.typer_instance
-    check = typer.Typer(help=_HELP, no_args_is_help=True)
-
-    # With a callback the group stays one while it has a single command.
-    @check.callback()
-    def _check() -> None:
-        pass
-
-    app.add_typer(check, name="check")
-    return check
+    check_group(app).command("tla")(tla)
 
 
 def tla(

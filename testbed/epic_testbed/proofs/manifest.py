@@ -23,7 +23,8 @@
     guard = "replay_to_one"
     text = "saves traffic only"
 
-Files tla/manifest.d/*.toml have rows of the same kinds and are read after it.
+Files tla/manifest.d/*.toml have rows of the same kinds and are read after it, in the order of their names. A model, and
+the survivor of a module, stands once in all files.
 """
 
 from __future__ import annotations
@@ -131,16 +132,27 @@ def load(directory: Path) -> Manifest:
     if not files:
         raise ConfigError(f"{main}: no such file, expected the list of models")
     models: dict[str, Model] = {}
-    survivors: list[Survivor] = []
+    survivors: dict[tuple[str, str], Survivor] = {}
+    where: dict[str, Path] = {}
     for path in files:
         data = _read(path)
         for row in _rows(data, "model", path):
             model = _model(row, path, directory)
-            if model.name in models:
-                raise ConfigError(f"{path}: model {model.name!r} is there twice, expected each name once")
+            _once(f"model {model.name!r}", path, where)
             models[model.name] = model
-        survivors += [_survivor(row, path, directory) for row in _rows(data, "survivor", path)]
-    return Manifest(directory, tuple(models.values()), tuple(survivors))
+        for row in _rows(data, "survivor", path):
+            survivor = _survivor(row, path, directory)
+            _once(f"survivor {survivor.guard!r} of {survivor.module}", path, where)
+            survivors[survivor.module, survivor.guard] = survivor
+    return Manifest(directory, tuple(models.values()), tuple(survivors.values()))
+
+
+def _once(what: str, path: Path, where: dict[str, Path]) -> None:
+    """Note that `what` stands in `path`. Raises ConfigError when it was noted before."""
+    if what in where:
+        other = "" if where[what] == path else f", also in {where[what]}"
+        raise ConfigError(f"{path}: {what} is there twice{other}, expected each once")
+    where[what] = path
 
 
 def _read(path: Path) -> dict[str, Any]:

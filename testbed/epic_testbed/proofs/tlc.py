@@ -32,7 +32,8 @@ _LIBC = ctypes.CDLL(None)
 class Job:
     """One run to make: module `module` (a name without suffix) of `folder` with the configuration `config`.
 
-    `libraries` are more folders in which modules are found. `traces` and `depth` choose simulation.
+    `libraries` are more folders in which modules are found. `traces` and `depth` choose simulation. `brief`: the run
+    is over before code that is optimized more would pay off.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Job:
     depth: int | None = None
     seed: int = 1
     check_deadlock: bool = False
+    brief: bool = True
 
 
 @dataclass(slots=True)
@@ -89,6 +91,8 @@ def command(job: Job, folder: Path) -> list[str]:
     line = [java.java(), f"-Xmx{job.memory_mb}m", "-Xss8m", "-XX:-UsePerfData", f"-Djava.io.tmpdir={folder}"]
     # The collector with the least overhead for so many workers.
     line += ["-XX:+UseSerialGC" if job.workers == 1 else "-XX:+UseParallelGC"]
+    # The first compiler alone: a run of a few seconds takes half the processor time.
+    line += ["-XX:TieredStopAtLevel=1"] if job.brief else []
     if job.libraries:
         line += [f"-DTLA-Library={os.pathsep.join(map(str, job.libraries))}"]
     line += ["-cp", str(java.jar()), "tlc2.TLC", "-tool", "-workers", str(job.workers)]
