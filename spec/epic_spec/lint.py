@@ -177,11 +177,22 @@ def _clauses(spec: Spec) -> Iterator[str]:
             yield f"[[clause]] {clause}: subject {row['subject']!r}, expected {', '.join(_SUBJECTS)}"
         if not set(row["modes"]) <= {1, 2, 3} or not row["modes"]:
             yield f"[[clause]] {clause}: modes {row['modes']}, expected some of 1, 2, 3"
-        if row.get("capability") and row["capability"] not in capabilities:
-            yield f"[[clause]] {clause}: capability {row['capability']!r} is not in the table"
+        name = row.get("capability", "").partition(" = ")[0]
+        if name and name not in capabilities:
+            yield f"[[clause]] {clause}: capability {name!r} is not in the table"
+        yield from _unknown_values(spec, clause, row.get("capability", ""))
         said = set(re.findall(r"\b(MUST|SHOULD|MAY)\b", row["text"]))
         if said and row["level"] not in said:
             yield f"[[clause]] {clause}: level {row['level']}, but its text says {', '.join(sorted(said))}"
+
+
+def _unknown_values(spec: Spec, clause: str, condition: str) -> Iterator[str]:
+    """A condition `name = A | B` must name values of that capability."""
+    name, _, values = condition.partition(" = ")
+    known = next((c.get("values", []) for c in spec["capability"] if c["name"] == name), [])
+    for value in values.split(" | ") if values else ():
+        if value not in known:
+            yield f"[[clause]] {clause}: {name} = {value!r}, expected one of {', '.join(known) or 'no value'}"
 
 
 def _errors(spec: Spec) -> Iterator[str]:

@@ -45,7 +45,30 @@ def generate(spec: dict[str, Any]) -> str:
     lines.append(f"const bit<8> COUNTERS = {len(counter_names(spec))};")
     for header in spec["header"]:
         lines += ["", *_header(header)]
+    lines += ["", *_header(_psn_word(spec)), "", *_header(_icrc(spec))]
     return "\n".join([*lines, "", "#endif", ""])
+
+
+def _psn_word(spec: dict[str, Any]) -> dict[str, Any]:
+    """The BTH with its last word in one piece.
+
+    Targets have no 24-bit arithmetic; shifted left by 8 in a word of 32 bits, PSNs add and compare modulo 2^24.
+    """
+    bth = next(header for header in spec["header"] if header["name"] == "bth")
+    last = [field for field in bth["fields"] if field["name"] in ("ackreq", "resv7", "psn")]
+    word = {
+        "name": "ackreq_psn",
+        "bits": sum(field["bits"] for field in last),
+        "text": "ackreq, resv7 and psn, for arithmetic on 32 bits",
+    }
+    fields = [*bth["fields"][: -len(last)], word]
+    return {"name": "bth_word", "text": f"{bth['text']}, its last word in one piece", "fields": fields}
+
+
+def _icrc(spec: dict[str, Any]) -> dict[str, Any]:
+    bits = 8 * int(spec["constants"]["icrc_bytes"]["value"])
+    field = {"name": "value", "bits": bits, "text": "sent least significant byte first"}
+    return {"name": "icrc", "text": "the invariant CRC that ends a frame", "fields": [field]}
 
 
 def _comment(row: dict[str, Any]) -> str:

@@ -203,8 +203,9 @@ def _without_result(clause: str, own: list[CaseResult], known: int, traits: DutT
     """All cases are not applicable: may the clause be?"""
     why = "; ".join(dict.fromkeys(r.reason for r in own))
     capability = CLAUSES[clause].capability
-    if capability and not getattr(traits.capabilities, capability):
-        return Status.NA, f"{capability} = {_text(getattr(traits.capabilities, capability))}"
+    if capability and not _offered(capability, traits):
+        name = capability.partition(" = ")[0]
+        return Status.NA, f"{name} = {_text(getattr(traits.capabilities, name))}"
     if traits.binding == "udp" and all(any(u.capability == "binding" for u in r.unmet) for r in own):
         return Status.NA, UDP_REASON
     # A MAY or SHOULD can stay open, and so can a clause whose other cases a filter left out.
@@ -213,5 +214,14 @@ def _without_result(clause: str, own: list[CaseResult], known: int, traits: DutT
     return Status.FAIL, f"not shown: {why}"
 
 
+def _offered(condition: str, traits: DutTraits) -> bool:
+    """A clause's condition: a capability that is true, or `name = A | B`: one of its values that is offered."""
+    name, _, values = condition.partition(" = ")
+    offered = getattr(traits.capabilities, name)
+    return any(value in offered for value in values.split(" | ")) if values else bool(offered)
+
+
 def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
