@@ -189,7 +189,7 @@ def _clauses(spec: Spec) -> Iterator[str]:
 def _unknown_values(spec: Spec, clause: str, condition: str) -> Iterator[str]:
     """A condition `name = A | B` must name values of that capability."""
     name, _, values = condition.partition(" = ")
-    known = next((c.get("values", []) for c in spec["capability"] if c["name"] == name), [])
+    known: list[str] = next((c.get("values", []) for c in spec["capability"] if c["name"] == name), [])
     for value in values.split(" | ") if values else ():
         if value not in known:
             yield f"[[clause]] {clause}: {name} = {value!r}, expected one of {', '.join(known) or 'no value'}"

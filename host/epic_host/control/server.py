@@ -21,6 +21,8 @@ from epic_spec.errors import AbortedError, ConfigError, ResourceError
 
 # What a request without a deadline of its own waits for the loop.
 DEFAULT_TIMEOUT: Final = 5.0
+# What part of a client's deadline a request waits for the loop.
+_PATIENCE: Final = 0.8
 _WORKERS: Final = 4
 # Bytes of sun_path, less the terminating zero.
 _UNIX_PATH_LIMIT: Final = 107
@@ -161,8 +163,11 @@ class _Servicer(engine_pb2_grpc.EngineServicer):
 
     def _run(self, context: grpc.ServicerContext, work: Callable[[], T]) -> T:
         """The outcome of `work`; an error ends the call with its status code and reason."""
+        remaining = context.time_remaining()
+        # Gives up before the client does, so that no client is told of a timeout whose request then runs all the same.
+        timeout = DEFAULT_TIMEOUT if remaining is None else min(remaining * _PATIENCE, DEFAULT_TIMEOUT)
         try:
-            return self._engine.call(work, min(context.time_remaining() or DEFAULT_TIMEOUT, DEFAULT_TIMEOUT))
+            return self._engine.call(work, timeout)
         except Exception as error:
             for kind, code, reason in _STATUS:
                 if isinstance(error, kind):

@@ -6,7 +6,7 @@ import warnings
 
 from epic_host.proto.epic.v1 import engine_pb2 as epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.81.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
