@@ -1,0 +1,1 @@
+"""What a running P4 program is made of: packets, tables, registers, counters, hashes, multicast groups."""
