@@ -33,6 +33,12 @@ $(VENV)/.stamp: pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
+# The real P4Runtime client needs an old protobuf, so it has an environment of its own.
+build/p4rt-shell-venv/.stamp: tests/p4/p4runtime/shell_requirements.txt $(VENV)/.stamp
+	@echo "setup: p4runtime-shell in build/p4rt-shell-venv"
+	@$(BIN)/python tests/p4/p4runtime/shell_env.py
+	@touch $@
+
 run: setup ## the main job: a tree of switches and ranks over real sockets, every result checked
 	@echo "run: epic run $(ARGS)"
 	@$(BIN)/epic run $(ARGS)
@@ -44,7 +50,7 @@ lint: setup ## style, types, the import contract, generated files, references be
 	@echo "lint: generated files"; $(BIN)/epic spec gen --check
 	@echo "lint: spec"; $(BIN)/epic spec lint
 
-test: lint ## lint, proofs, then every test
+test: lint build/p4rt-shell-venv/.stamp ## lint, proofs, then every test
 	@echo "test: proofs"; $(BIN)/epic check tla --level test
 	@echo "test: pytest on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
@@ -57,4 +63,4 @@ format: setup ## apply the style
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 
 clean: ## remove what set-up and tests made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

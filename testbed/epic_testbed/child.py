@@ -1,7 +1,7 @@
 """Entry point of every process that a run starts: `python -m epic_testbed.child [OPTIONS] WHAT FILE`.
 
-`switch FILE` serves a software switch, `rank FILE` is one rank's worker. Before anything heavy is imported
-the process ties its life to its parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a
+`switch FILE` serves a software switch, `bmv2 FILE` a BMv2, `rank FILE` is one rank's worker. Before anything heavy is
+imported the process ties its life to its parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a
 network namespace (`--netns NAME`), so that threads which libraries start are in it too.
 """
 
@@ -50,12 +50,16 @@ def main(argv: list[str]) -> None:
             from epic_host.cli import serve
 
             serve(Path(path), detach=not bound)
+        elif what == "bmv2":
+            from epic_testbed import bmv2
+
+            bmv2.serve(Path(path))
         elif what == "rank":
             from epic_testbed import worker
 
             worker.main(path)
         else:
-            raise SystemExit(f"unknown child {what!r}, expected switch or rank")
+            raise SystemExit(f"unknown child {what!r}, expected switch, bmv2 or rank")
     except EpicError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)

@@ -75,6 +75,18 @@ class Switch(StrEnum):
     """What the switches are."""
 
     soft = "soft"
+    p4 = "p4"
+    p4_tna = "p4-tna"
+    bmv2 = "bmv2"
+
+
+SwitchName = Annotated[
+    Switch,
+    typer.Option(
+        help="What the switches are. p4: epic.p4 for v1model, executed here. p4-tna: the same for Tofino."
+        " bmv2: simple_switch_grpc, which must be on PATH."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -122,7 +134,10 @@ def run(
     byte_order: Annotated[
         ByteOrder, typer.Option(help="Byte order of the elements on the wire.")
     ] = ByteOrder.big,
-    icrc: Annotated[Icrc, typer.Option(help="none: ICRC is sent as 0 and not verified.")] = Icrc.full,
+    icrc: Annotated[
+        Icrc | None,
+        typer.Option(help="none: ICRC is sent as 0 and not verified; default full where the switch can."),
+    ] = None,
     ack_reflection: AckReflection = False,
     reproducible: Reproducible = False,
     back_to_back: Annotated[
@@ -143,7 +158,7 @@ def run(
     silent: Annotated[
         list[str] | None, typer.Option(help="rank:NUMBER never calls a collective.", metavar="NODE")
     ] = None,
-    switch: Annotated[Switch, typer.Option(help="What the switches are.")] = Switch.soft,
+    switch: SwitchName = Switch.soft,
     as_json: Json = False,
 ) -> None:
     """Bring up a tree of switches and ranks, run collectives over real sockets, check every element against
@@ -167,7 +182,7 @@ def run(
         subnet=subnet,
         deadline=deadline,
         byte_order=byte_order.value,
-        icrc=icrc.value,
+        icrc=None if icrc is None else icrc.value,
         ack_reflection=ack_reflection,
         reproducible=reproducible,
         capture=capture,
@@ -198,6 +213,7 @@ def up(
     deadline: Deadline = 5.0,
     capture: Capture = None,
     ack_reflection: AckReflection = False,
+    switch: SwitchName = Switch.soft,
     directory: Annotated[
         str | None, typer.Option(help="Where to write group.json and rank0.json, …; default: the run's own.")
     ] = None,
@@ -221,6 +237,7 @@ def up(
         deadline=deadline,
         ack_reflection=ack_reflection,
         capture=capture,
+        switch=switch.value,
     )
     testbed = hands_on.up(setup, directory)
     if as_json:

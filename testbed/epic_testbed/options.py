@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import GroupParams
 from epic_spec.errors import ConfigError
-from epic_testbed import addressing, netns, registry, topology
+from epic_testbed import addressing, netns, registry, switches, topology
+from epic_testbed.switches import SwitchKind
 from epic_testbed.topology import Topology
 
 TRANSPORTS = ("udp", "netns")
-SWITCHES = ("soft",)
 GROUP = 1
 # Processes that share a few cores wait for each other for longer than the protocol's default of 5 ms; with it most
 # timeouts would be spurious.
@@ -73,9 +74,14 @@ class Setup:
     params: GroupParams
     faults: Faults
     seed: int
-    engine: str
+    switch: SwitchKind
     capture: str | None = None
     trace: str | None = None
+
+    @property
+    def engine(self) -> str:
+        """The engine of every switch, by its name in `epic.engines`."""
+        return self.switch.engine(self.params.mode)
 
     @property
     def link_gbps(self) -> float | None:
@@ -98,7 +104,7 @@ def make_setup(
     subnet: str | None = None,
     deadline: float = 5.0,
     byte_order: str = "big",
-    icrc: str = "full",
+    icrc: str | None = None,
     ack_reflection: bool = False,
     reproducible: bool = False,
     capture: str | None = None,
@@ -108,10 +114,9 @@ def make_setup(
     """Check options and turn them into a Setup. Raises ConfigError in one line for what cannot be."""
     if transport not in TRANSPORTS:
         raise ConfigError(f"transport = {transport!r}, expected one of {', '.join(TRANSPORTS)}")
-    if switch not in SWITCHES:
-        raise ConfigError(f"switch = {switch!r}, expected one of {', '.join(SWITCHES)}")
     if mode not in DATATYPES:
         raise ConfigError(f"mode = {mode}, expected 1, 2 or 3")
+    kind = switches.choose(switch, mode, transport)
     if ack_reflection and mode != 3:
         raise ConfigError(
             f"ack_reflection with mode = {mode}, expected mode 3: Modes I and II acknowledge themselves"
@@ -131,13 +136,47 @@ def make_setup(
         subnet = registry.free_subnet()
     plan = addressing.plan(chosen, count, transport, subnet, mtu)
     size = addressing.payload_for(plan.mtu, payload)
-    params = _params(mode, count, size, window, deadline, byte_order, icrc, ack_reflection, reproducible)
-    if icrc == "none" and faults is not None and faults.corrupt:
+    params = _params(
+        mode, count, size, window, deadline, byte_order, icrc or "full", ack_reflection, reproducible
+    )
+    if kind.offers is not None:
+        params = _within(
+            params, kind.offers(), explicit={"payload_bytes": payload, "icrc": icrc}, name=switch
+        )
+    if params.icrc == "none" and faults is not None and faults.corrupt:
         raise ConfigError(
             f"corrupt = {faults.corrupt} with icrc = none, expected icrc = full, which detects it"
         )
-    engine = f"reference-m{mode}"
-    return Setup(chosen, count, transport, plan, params, faults or Faults(), seed, engine, capture, trace)
+    return Setup(chosen, count, transport, plan, params, faults or Faults(), seed, kind, capture, trace)
+
+
+def _within(
+    params: GroupParams, offered: EngineCapabilities, explicit: dict[str, Any], name: str
+) -> GroupParams:
+    """The parameters made to fit what the switches offer; what the user chose is not changed but refused later."""
+    changes: dict[str, Any] = {
+        "datatypes": tuple(d for d in params.datatypes if d in offered.datatypes),
+        "operators": tuple(o for o in params.operators if o in offered.operators),
+        "conflict_record": params.conflict_record and offered.conflict_record,
+        "window_guard": params.window_guard and offered.window_guard,
+        "ecn": params.ecn and offered.ecn,
+    }
+    if explicit["payload_bytes"] is None:
+        changes["payload_bytes"] = min(params.payload_bytes, offered.payload_bytes)
+    if explicit["icrc"] is None and params.icrc not in offered.icrc:
+        changes["icrc"] = offered.icrc[0]
+    fitted = replace(params, **changes)
+    for option in ("payload_bytes", "window", "slots"):
+        asked, most = getattr(fitted, option), getattr(offered, option)
+        if asked > most:
+            raise ConfigError(f"{option} = {asked} with switch = {name}, expected at most {most}")
+    for option in ("icrc", "byte_order"):
+        if getattr(fitted, option) not in getattr(offered, option):
+            raise ConfigError(
+                f"{option} = {getattr(fitted, option)} with switch = {name}, expected"
+                f" {' or '.join(getattr(offered, option))}"
+            )
+    return fitted
 
 
 def _params(

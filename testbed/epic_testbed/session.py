@@ -109,7 +109,9 @@ class Session:
             if (trace := self.trace_of(name)) is not None:
                 config["trace"] = trace
             path = self.write(f"{name}.json", config)
-            self.switches[name] = self.children.spawn(name, "switch", path, self.namespace_of(name))
+            self.switches[name] = self.children.spawn(
+                name, self.setup.switch.process, path, self.namespace_of(name)
+            )
         self.record()
 
     def write(self, name: str, data: object) -> Path:

@@ -1,0 +1,18 @@
+"""The P4 realization in the testbed: epic.p4 as an engine, as a device under test, and on BMv2."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+from epic_models.reference.endpoint import EngineCapabilities
+from epic_p4.control.capabilities import ProgramCapabilities
+
+
+def _capabilities(offered: ProgramCapabilities) -> EngineCapabilities:
+    return EngineCapabilities(message_bytes=64, message_buffers=1, **asdict(offered))
+
+
+# What the programs offer as they are compiled here; p4/README.md says why.
+V1MODEL: Final = _capabilities(ProgramCapabilities(groups=255))
+TNA: Final = _capabilities(ProgramCapabilities(groups=255, children=32, icrc=("none",), window_guard=False))
