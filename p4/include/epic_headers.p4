@@ -180,4 +180,24 @@ header immdt_h {
     bit<6> tag;  // collective counter modulo 64
 }
 
+// InfiniBand base transport header, its last word in one piece
+header bth_word_h {
+    bit<8> opcode;  // see the table of opcodes
+    bit<1> se;  // solicited event; sent as 0, ignored
+    bit<1> migreq;  // migration state; sent as 0, ignored
+    bit<2> pad;  // zero bytes added so that the payload is a multiple of 4
+    bit<4> tver;  // 0
+    bit<16> pkey;  // partition key
+    bit<1> fecn;  // part of resv8a, variant for the ICRC; sent as 0
+    bit<1> becn;  // part of resv8a, variant for the ICRC; sent as 0
+    bit<6> resv8a;  // variant for the ICRC; sent as 0, ignored
+    qpn_t dest_qpn;  // queue pair of the receiving end of the edge
+    bit<32> ackreq_psn;  // ackreq, resv7 and psn, for arithmetic on 32 bits
+}
+
+// the invariant CRC that ends a frame
+header icrc_h {
+    bit<32> value;  // sent least significant byte first
+}
+
 #endif
