@@ -10,6 +10,6 @@ _SCALE = int(os.environ.get("EPIC_EXAMPLES", "1"))
 
 
 def pytest_configure() -> None:
-    """A failing property prints how to replay it."""
-    settings.register_profile("epic", print_blob=True, max_examples=100 * _SCALE)
+    """A failing property prints how to replay it; how long an example takes is no property."""
+    settings.register_profile("epic", print_blob=True, max_examples=100 * _SCALE, deadline=None)
     settings.load_profile("epic")
