@@ -1,5 +1,5 @@
-// Checksums and the ICRC on v1model. A hash over a list skips the fields of headers that are not there: BMv2 does so,
-// and the lists below, which name every chunk of the payload, depend on it.
+// Checksums and the ICRC on v1model. A hash over a list skips headers that are not there: BMv2 does so, and the list
+// below, which names every chunk of the payload, depends on it.
 #ifndef EPIC_BMV2_CHECKSUM_P4
 #define EPIC_BMV2_CHECKSUM_P4
 
@@ -9,8 +9,7 @@
     hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length, hdr.ipv4.identification, \
     hdr.ipv4.flags, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_ip, hdr.ipv4.dst_ip
 
-#define HASHED_WORD(c, i) , hdr.words_##c.w##i
-#define HASHED_CHUNK(c) EACH_WORD_##c(HASHED_WORD, c)
+#define HASHED_CHUNK(c) , hdr.words_##c
 
 // The ICRC as it stands in the header (least significant byte first): over 8 bytes of ones, then the frame from the
 // IPv4 header on, the fields that change on the way as ones (spec section 2.7).

@@ -39,7 +39,6 @@
             WORDS_OR: or_##c(); \
         } \
         const default_action = NoAction; \
-        size = 6; \
     }
 
 #define APPLY_CHUNK(c) \

@@ -6,8 +6,6 @@
 #include "../common/network_parser.p4"
 
 parser EpicParser(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
-    TransportParser() rest;
-
     state start {
         packet.extract(hdr.ethernet);
         AFTER_ETHERNET
@@ -18,10 +16,7 @@ parser EpicParser(packet_in packet, out headers_t hdr, inout meta_t meta, inout 
         AFTER_IPV4
     }
 
-    state transport {
-        rest.apply(packet, hdr, meta);
-        transition accept;
-    }
+#include "../common/transport_states.p4"
 
     NETWORK_REASONS
 }

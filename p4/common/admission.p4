@@ -107,7 +107,6 @@ control Admission(inout headers_t hdr, inout meta_t meta, in port_t port) {
             (0, 1, 1, 1, 1): admit();
         }
         const default_action = NoAction;  // malformed
-        size = 5;
     }
 
     // What the group is: its installation (spec section 4.1), as far as ingress needs it.

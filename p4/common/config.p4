@@ -54,7 +54,7 @@ const bit<2> ECN_CE = 3;
 
 // Roles of an edge.
 const bit<2> ROLE_HOST = 1;
-const bit<2> ROLE_ENGINE = 2;
+@noWarn("unused") const bit<2> ROLE_ENGINE = 2;
 const bit<2> ROLE_PARENT = 3;
 
 // Age of a packet's cell against the tag of its slot.

@@ -93,7 +93,6 @@ control Decide(inout meta_t meta) {
         }
         // A result that is newer than the slot, or of a cell that is not complete here.
         const default_action = leave(COUNTER_DROP_UNEXPECTED);
-        size = 16;
     }
 
     apply {

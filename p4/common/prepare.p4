@@ -51,7 +51,6 @@ control Prepare(inout headers_t hdr, inout meta_t meta) {
             3: set_bytes(MINUS_EMPTY - 3, 0xff000000);
         }
         const default_action = NoAction;
-        size = 4;
     }
 
     action part_of_an_element() {
@@ -85,7 +84,6 @@ control Prepare(inout headers_t hdr, inout meta_t meta) {
             (_, _, _, 0, _): NoAction();
         }
         const default_action = part_of_an_element();
-        size = 12;
     }
 
     action combine(bit<3> operation) {
@@ -118,7 +116,6 @@ control Prepare(inout headers_t hdr, inout meta_t meta) {
             (_, _, _, DATATYPE_INT32, OPERATOR_MIN, 4w9 &&& 4w9): combine(WORDS_MIN);
         }
         const default_action = lack;
-        size = 6;
     }
 
     action contribution() {
@@ -155,7 +152,6 @@ control Prepare(inout headers_t hdr, inout meta_t meta) {
             (1, 0, false, _, _, 0, 0): contribution();
         }
         const default_action = NoAction;  // has a reason already
-        size = 6;
     }
 
     apply {

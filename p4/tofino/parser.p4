@@ -8,7 +8,6 @@
 parser EpicIngressParser(packet_in packet, out headers_t hdr, out meta_t meta,
                          out ingress_intrinsic_metadata_t standard) {
     Checksum() ipv4_checksum;
-    TransportParser() rest;
 
     state start {
         packet.extract(standard);
@@ -58,17 +57,12 @@ parser EpicIngressParser(packet_in packet, out headers_t hdr, out meta_t meta,
         AFTER_IPV4
     }
 
-    state transport {
-        rest.apply(packet, hdr, meta);
-        transition accept;
-    }
+#include "../common/transport_states.p4"
 
     NETWORK_REASONS
 }
 
 parser EpicEgressParser(packet_in packet, out headers_t hdr, out meta_t meta, out egress_intrinsic_metadata_t standard) {
-    TransportParser() rest;
-
     state start {
         packet.extract(standard);
         packet.extract(hdr.bridge);
@@ -92,10 +86,7 @@ parser EpicEgressParser(packet_in packet, out headers_t hdr, out meta_t meta, ou
         transition transport;
     }
 
-    state transport {
-        rest.apply(packet, hdr, meta);
-        transition accept;
-    }
+#include "../common/transport_states.p4"
 }
 
 #endif

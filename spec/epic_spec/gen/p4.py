@@ -13,6 +13,9 @@ _FIELD_OF: Final = {
     "no_rank": ("immdt", "rank"),
 }
 
+# A program uses some of the constants only.
+_UNUSED: Final = '@noWarn("unused") '
+
 
 def generate(spec: dict[str, Any]) -> str:
     """The text of epic_headers.p4."""
@@ -31,18 +34,18 @@ def generate(spec: dict[str, Any]) -> str:
     ]
     for name, row in spec["constants"].items():
         bits = width[_FIELD_OF[name]] if name in _FIELD_OF else 32
-        lines.append(f"const bit<{bits}> {name.upper()} = {row['value']};  // {row['text']}")
+        lines.append(f"{_UNUSED}const bit<{bits}> {name.upper()} = {row['value']};  // {row['text']}")
     for table, field in CODE_FIELDS.items():
         lines.append("")
         for row in spec[table]:
             name = f"{table.upper()}_{row['name']}"
-            lines.append(f"const bit<{width[field]}> {name} = {code_of(row):#04x};{_comment(row)}")
+            lines.append(f"{_UNUSED}const bit<{width[field]}> {name} = {code_of(row):#04x};{_comment(row)}")
     mask = spec["syndrome"][0]["mask"]
-    lines.append(f"const bit<{width['aeth', 'syndrome']}> SYNDROME_MASK = {mask:#04x};")
+    lines.append(f"{_UNUSED}const bit<{width['aeth', 'syndrome']}> SYNDROME_MASK = {mask:#04x};")
     lines += ["", "// Indices for counters, in the order of epic.toml."]
     for index, name in enumerate(counter_names(spec)):
-        lines.append(f"const bit<8> COUNTER_{name.upper()} = {index};")
-    lines.append(f"const bit<8> COUNTERS = {len(counter_names(spec))};")
+        lines.append(f"{_UNUSED}const bit<8> COUNTER_{name.upper()} = {index};")
+    lines.append(f"{_UNUSED}const bit<8> COUNTERS = {len(counter_names(spec))};")
     for header in spec["header"]:
         lines += ["", *_header(header)]
     lines += ["", *_header(_psn_word(spec)), "", *_header(_icrc(spec))]
