@@ -75,8 +75,7 @@ Send(r) ==
 PathReceives(m) ==
     LET p == path[m.epoch + 1]  place == places[p]  s == place.slots[m.number]
         t == [bitmap |-> s.bitmap \cup {m.rank}, value |-> Add(s.value, m.x)]
-    IN /\ m.kind = "up"
-       /\ Has("epoch_at_engine") => m.epoch = place.epoch                                                        \* EPIC-F-05
+    IN /\ Has("epoch_at_engine") => m.epoch = place.epoch                                                        \* EPIC-F-05
        /\ m.rank \notin s.bitmap
        /\ places' = [places EXCEPT ![p].slots[m.number] = t]
        /\ net' = IF t.bitmap # Ranks THEN net
@@ -84,10 +83,10 @@ PathReceives(m) ==
                                  x |-> ForChild({r}, Output(t.value))] : r \in Ranks}
        /\ UNCHANGED <<ranks, path>>
 
-(* A result of the epoch, in order. A cell that was delivered stays delivered. *)
+(* A result of the epoch, in order, of a cell that the rank has contributed, so the ranks have agreed where the epoch    *)
+(* begins. A cell that was delivered stays delivered.                                                                   *)
 RankReceives(m) ==
     LET r == m.rank  e == joined[r]  cell == Base(r, e) + m.number IN
-    /\ m.kind = "down" /\ Agreed(e)
     /\ Has("epoch_at_rank") => m.epoch = e
     /\ m.number = here[r] /\ m.number < sent[r]
     /\ here' = [here EXCEPT ![r] = @ + 1]
@@ -106,7 +105,7 @@ Init == /\ c = [r \in Ranks |-> <<>>]
         /\ net = {}
 
 Go == \/ \E r \in Ranks : Join(r) \/ Send(r)
-      \/ \E m \in net : PathReceives(m) \/ RankReceives(m)
+      \/ \E m \in net : IF m.kind = "up" THEN PathReceives(m) ELSE RankReceives(m)
 Next == Fail \/ Go
 Spec == Init /\ [][Next]_vars
 (* Packets stay, so every step is taken for good; that some step is taken while there is one is fairness enough. *)

@@ -73,13 +73,14 @@ Ask(g) ==
     /\ UNCHANGED <<store, written, up, seen, installed, removed, net, wiped, crashes>>
 (* The store is written before the agent hears of it; the answer may be lost, then the agent's lease ends earlier. *)
 Renew(g) ==
-    /\ up /\ agent[g].state = "holding" /\ agent[g].left > 0 /\ store[g].state = "active"
+    /\ up /\ agent[g].left > 0 /\ store[g].state = "active"      \* only a holder has time left
     /\ store' = IF Has("renew_stored") THEN [store EXCEPT ![g].left = Term] ELSE store
     /\ \E heard \in IF Has("renew_stored") THEN BOOLEAN ELSE {TRUE} :
            agent' = IF heard THEN [agent EXCEPT ![g].left = Term] ELSE agent
     /\ UNCHANGED <<written, up, seen, installed, removed, net, wiped, crashes>>
+(* Only a holder has the epoch of a lease in force. *)
 GiveBack(g) ==
-    /\ up /\ agent[g].state = "holding" /\ store[g].state = "active" /\ store[g].epoch = agent[g].epoch
+    /\ up /\ store[g].state = "active" /\ store[g].epoch = agent[g].epoch
     /\ agent' = [agent EXCEPT ![g] = [state |-> "idle", epoch |-> 0, left |-> 0]]
     /\ Step(g, "freeing")
     /\ UNCHANGED <<written, up, installed, removed, wiped, crashes>>
@@ -167,15 +168,14 @@ Handle(m, net2) ==
             /\ removed' = [removed EXCEPT ![m.x][m.g] = IF @ > m.epoch THEN @ ELSE m.epoch]
     /\ UNCHANGED <<store, written, up, seen, agent, wiped, crashes>>
     /\ Network(net2)
-Carry(m) == m \in net /\ \E net2 \in IF Lossy THEN {net, net \ {m}} ELSE {net} : Handle(m, net2)
-Lose(m) == /\ Lossy /\ net' = net \ {m} /\ m \in net
+Carry(m) == \E net2 \in IF Lossy THEN {net, net \ {m}} ELSE {net} : Handle(m, net2)
+Lose(m) == /\ Lossy /\ net' = net \ {m}
            /\ UNCHANGED <<store, written, up, seen, installed, removed, agent, wiped, crashes>>
 
 -------------------------------------------------------------------------------
 (* Time and faults. *)
 Less(n) == IF n > 0 THEN n - 1 ELSE 0
 Tick ==
-    /\ \E g \in Groups : store[g].left > 0 \/ agent[g].left > 0
     /\ store' = [g \in Groups |-> [store[g] EXCEPT !.left = Less(@)]]
     /\ agent' = [g \in Groups |-> [agent[g] EXCEPT !.left = Less(@)]]
     /\ UNCHANGED <<written, up, seen, installed, removed, net, wiped, crashes>>
@@ -229,6 +229,10 @@ TypeOK ==
                          /\ \A x \in Engines : store[g].slots[x] \subseteq Slots[x]
                          /\ agent[g].state \in {"idle", "waiting", "holding"} /\ agent[g].left \in 0 .. Term
                          /\ seen[g] \subseteq Tree[g]
+                         /\ agent[g].state # "holding" => agent[g].epoch = 0 /\ agent[g].left = 0
+                         /\ store[g].state \in {"none", "freeing"} => store[g].left = 0
+                         /\ store[g].state \in {"installing", "active"} =>
+                                \A x \in Tree[g] : Cardinality(store[g].slots[x]) = Demand[g]
     /\ crashes \in 0 .. Crashes
 (* No slot is granted twice: neither in the store nor in an engine. *)
 NotTwice == \A x \in Engines : \A g, h \in Groups : g # h => store[g].slots[x] \cap store[h].slots[x] = {}
@@ -241,6 +245,33 @@ HolderHas == \A g \in Groups : agent[g].state = "holding" /\ agent[g].left > 0 /
                  /\ \A x \in Tree[g] : [g |-> g, epoch |-> agent[g].epoch, slots |-> store[g].slots[x]] \in installed[x]
 (* The agent never thinks its lease longer than the manager does. *)
 LeaseOrder == \A g \in Groups : agent[g].state = "holding" /\ agent[g].left > 0 /\ store[g].state = "active" => agent[g].left <= store[g].left
+(* What may become of a lease: nobody gets one unasked, none begins when its time is over, one that is whole is kept     *)
+(* until its time is over or it is given back, and what was seen is forgotten only with the step that it was for.        *)
+StoreSteps == [][\A g \in Groups : LET old == store[g]  new == store'[g] IN
+    /\ new.state # old.state =>
+           \/ old.state = "none" /\ new.state = "installing" /\ agent[g].state = "waiting"
+           \/ old.state = "installing" /\ new.state = "active" /\ old.left > 0
+           \/ old.state = "installing" /\ new.state = "freeing" /\ old.left = 0
+           \/ old.state = "active" /\ new.state = "freeing"
+           \/ old.state = "freeing" /\ new.state = "none"
+    /\ new.epoch # old.epoch => old.state = "none" /\ new.epoch > old.epoch
+    /\ seen[g] \subseteq seen'[g] \/ new.state # old.state \/ ~up']_vars
+(* What may become of an agent: it waits when it has asked, is refused when the slots are not there, holds until its     *)
+(* lease ends, an engine is lost or it gives back, and does not go on with a lease that ended.                          *)
+AgentSteps == [][\A g \in Groups : LET old == agent[g]  new == agent'[g] IN
+    /\ new.left > old.left => new.state = "holding" /\ (old.state = "waiting" \/ old.left > 0)
+    /\ new.state # old.state =>
+           \/ old.state = "idle" /\ new.state = "waiting"
+           \/ old.state = "waiting" /\ new.state = "holding"
+           \/ old.state = "waiting" /\ new.state = "idle" /\ \E x \in Tree[g] : Cardinality(Slots[x] \ Taken(x)) < Demand[g]
+           \/ old.state = "holding" /\ new.state = "idle"
+              /\ (old.left = 0 \/ wiped[g] >= old.epoch \/ store'[g].state = "freeing")
+           \/ new.state = "idle" /\ crashes' > crashes]_vars
+(* A manager that does not run does nothing: no step for a group, no call, and no agent hears of it. *)
+StoppedIsSilent == [][~up /\ ~up' =>
+    /\ seen' = seen /\ (Lossy => net' \subseteq net)
+    /\ \A g \in Groups : /\ [store'[g] EXCEPT !.left = 0] = [store[g] EXCEPT !.left = 0] /\ store'[g].left <= store[g].left
+                         /\ agent[g].state = "waiting" /\ agent'[g] # agent[g] => crashes' # crashes]_vars
 
 (* Every lease that ended is freed: its slots in the store, and its entries in the engines. *)
 ExpiredIsFreed == \A g \in Groups : (store[g].state # "none" /\ store[g].left = 0) ~> (store[g].state = "none" \/ store[g].left > 0)

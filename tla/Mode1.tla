@@ -179,13 +179,14 @@ AcceptContribution(e, m) ==
         /\ pending' = out.pending /\ next' = out.next /\ data' = out.data
         /\ UNCHANGED <<ranks, passed, served, failed>>
 
+(* Room for a message lasts until its last packet is here, so only its first is ever refused. *)
 Room(e) == messages[e] < passed[Parent[e]] + B
 ReceiveContribution(e, m) ==
-    /\ m \in data["up"][e] /\ (e \notin failed \/ ~Has("edge_error"))
+    /\ e \notin failed \/ ~Has("edge_error")
     /\ \/ OutOfOrder("up", e, m)
        \/ /\ InOrder("up", e, m)
-          /\ IF parts["up"][e] = <<>> /\ ~Room(e) /\ Has("room") THEN NotReady("up", e, m)
-             ELSE AcceptPart("up", e, m) \/ AcceptContribution(e, m)
+          /\ IF Room(e) \/ ~Has("room") THEN AcceptPart("up", e, m) \/ AcceptContribution(e, m)
+             ELSE NotReady("up", e, m)
        \/ ~Has("store_first") /\ InOrder("up", e, m) /\ NotReady("up", e, m)     \* acknowledged, then not stored
 
 -------------------------------------------------------------------------------
@@ -218,28 +219,26 @@ AcceptResult(x, m) ==
 DropUnexpected(x, m) == /\ data' = Taken(data, "down", x, m)
                         /\ UNCHANGED <<ranks, requesters, responders, engines, acks, failed>>
 ReceiveResult(x, m) ==
-    /\ x \in Engines /\ m \in data["down"][x]
-    /\ \/ OutOfOrder("down", x, m)
-       \/ /\ InOrder("down", x, m)
-          /\ IF ~Complete(x) /\ Has("unexpected") THEN DropUnexpected(x, m)
-             ELSE IF parts["down"][x] = <<>> /\ ~BcastFree(x) /\ Has("bcast_free") THEN NotReady("down", x, m)
-             ELSE AcceptPart("down", x, m) \/ AcceptResult(x, m)
+    \/ OutOfOrder("down", x, m)
+    \/ /\ InOrder("down", x, m)
+       /\ IF ~(Complete(x) \/ ~Has("unexpected")) THEN DropUnexpected(x, m)
+          ELSE IF BcastFree(x) \/ ~Has("bcast_free") THEN AcceptPart("down", x, m) \/ AcceptResult(x, m)
+          ELSE NotReady("down", x, m)
 
 (* The end of the expected result at a rank: it acknowledges contributions, and is delivered. *)
 Deliver(r, m) ==
     LET s == Len(results[r])
         Old(seg) == seg.m < s + 1
         pend == IF Has("implicit_contribution") THEN Without(pending["up"][r], Old) ELSE pending["up"][r]
-    IN  /\ r \in Ranks /\ m \in data["down"][r]
-        /\ \/ OutOfOrder("down", r, m)
-           \/ InOrder("down", r, m) /\ Len(c[r]) > s /\ AcceptPart("down", r, m)
-           \/ /\ InOrder("down", r, m) /\ Len(c[r]) > s /\ Ends(m.kind) /\ Accepted("down", r, m, "up", pend)
-              /\ results' = [results EXCEPT ![r] = Append(@, Received(r, s, c[r][s + 1], Calls[r][s + 1],
-                                                                      Reassembled(parts["down"][r], m.x)))]
-              /\ pending' = [pending EXCEPT !["up"][r] = pend]
-              /\ paused' = IF pend = pending["up"][r] THEN paused ELSE [paused EXCEPT !["up"][r] = FALSE]
-              /\ data' = Seen("down", r, m)
-              /\ UNCHANGED <<c, next, served, engines, failed>>
+    IN  \/ OutOfOrder("down", r, m)
+        \/ InOrder("down", r, m) /\ Len(c[r]) > s /\ AcceptPart("down", r, m)
+        \/ /\ InOrder("down", r, m) /\ Len(c[r]) > s /\ Ends(m.kind) /\ Accepted("down", r, m, "up", pend)
+           /\ results' = [results EXCEPT ![r] = Append(@, Received(r, s, c[r][s + 1], Calls[r][s + 1],
+                                                                   Reassembled(parts["down"][r], m.x)))]
+           /\ pending' = [pending EXCEPT !["up"][r] = pend]
+           /\ paused' = IF pend = pending["up"][r] THEN paused ELSE [paused EXCEPT !["up"][r] = FALSE]
+           /\ data' = Seen("down", r, m)
+           /\ UNCHANGED <<c, next, served, engines, failed>>
 
 -------------------------------------------------------------------------------
 (* ACK of k: all before k + 1 have arrived; when that ends a pause, what waited is sent. NAK of k: all before k, and the *)
@@ -255,7 +254,7 @@ ReceiveAck(dir, e, m) ==
         answer == m.kind = "nak" /\ (k > served[dir][e].k \/ ~Has("nak_served"))
         again == (m.kind = "ack" /\ ready) \/ answer
         pause == m.kind = "rnr" /\ pend # <<>> /\ pend[1].p = k
-    IN  /\ m \in acks[dir][e] /\ e \notin failed
+    IN  /\ e \notin failed
         /\ k < next[dir][e] \/ ~Has("ack_unsent")
         /\ pending' = [pending EXCEPT ![dir][e] = pend]
         /\ paused' = [paused EXCEPT ![dir][e] = IF pause THEN TRUE ELSE IF progress THEN FALSE ELSE @]
@@ -294,8 +293,8 @@ Lose ==
           \/ \E m \in acks[dir][e] : acks' = [acks EXCEPT ![dir][e] = @ \ {m}] /\ UNCHANGED data
     /\ UNCHANGED <<ranks, requesters, responders, engines, failed>>
 
-(* Faulty peers: a parent that sends a result too early and wrong, of another descriptor or shorter; a peer that          *)
-(* acknowledges a packet that is never sent (with messages of one packet, number Cells is the first such).               *)
+(* Faulty peers: a parent that sends a result too early and wrong, of another descriptor or shorter, to an engine or a  *)
+(* rank (early); a peer that acknowledges a packet that is never sent (with messages of one packet, number Cells is the first such).               *)
 Forge ==
     \/ /\ "hasty" \in Faults
        /\ \E x \in Engines \ {Root}, r \in Ranks : passed[x] < Cells /\ \E call \in Calls[r][passed[x] + 1] :
@@ -305,6 +304,10 @@ Forge ==
     \/ /\ "false_ack" \in Faults
        /\ \E dir \in Dirs, e \in Edges : acks' = Answer(dir, e, Ack("ack", Cells))
        /\ UNCHANGED <<ranks, requesters, responders, engines, data, failed>>
+    \/ /\ "early" \in Faults
+       /\ \E r \in Ranks : \E kind \in IF parts["down"][r] = <<>> THEN {"first", "only"} ELSE {"last"} :
+             data' = [data EXCEPT !["down"][r] = @ \cup {Wire(Segment(expected["down"][r], 0, kind, NoDesc, FALSE, 1, {}))}]
+       /\ UNCHANGED <<ranks, requesters, responders, engines, acks, failed>>
 
 (* Receptions that change nothing in "keep" are stuttering, left out to save TLC the work. *)
 Matters(dir, e, m) ==
@@ -378,10 +381,14 @@ NotEarly == \A e \in Edges : passed[Parent[e]] <= messages[e]
 RightSums == Abstract!P1
 NakOnce == \A dir \in Dirs, e \in Edges : nakSent[dir][e] <= 1
 NakServedOnce == \A dir \in Dirs, e \in Edges : served[dir][e].times <= 1
+(* A rank takes nothing of a result whose cell it has not contributed. *)
+RankExpects == \A r \in Ranks : Len(results[r]) + Len(parts["down"][r]) <= Len(c[r])
 (* An edge in error holds nothing, so it holds no result back from the others (EPIC-M1-16). *)
 DeadHoldsNothing == \A e \in failed : pending["down"][e] = <<>>
 PausedIsSilent == [][\A dir \in Dirs, e \in Edges : paused[dir][e] /\ paused'[dir][e] => data'[dir][e] \subseteq data[dir][e]]_vars
-DeadIsSilent == [][\A e \in failed : expected'["up"][e] = expected["up"][e] /\ data'["down"][e] \subseteq data["down"][e]]_vars
+(* An upper end gives up only when it has waited; then it neither takes nor sends anything. *)
+DeadIsSilent == [][/\ \A e \in failed' \ failed : pending["down"][e] # <<>>
+                   /\ \A e \in failed : expected'["up"][e] = expected["up"][e] /\ data'["down"][e] \subseteq data["down"][e]]_vars
 
 Refines == Abstract!Spec
 AllDelivered == \A r \in Ranks : <>(Len(results[r]) = Cells)

@@ -111,11 +111,17 @@ Contribute(r) ==
           /\ data' = Sent(data, "up", r, Packet(Len(c[r]), x))
     /\ UNCHANGED <<results, expected, acknowledged, completed, passed, agg, bcast, acks, nakSent, served, failed>>
 
+(* Whether m is treated as the expected packet. *)
+InOrder(dir, e, m) ==
+    \/ Psn(dir, e, m.p) = Psn(dir, e, Expected(dir, e))
+    \/ ~Has("gap") /\ Number(dir, e, m, Expected(dir, e)) > Expected(dir, e)
+    \/ ~Has("duplicate") /\ Number(dir, e, m, Expected(dir, e)) < Expected(dir, e)
+
 (* A packet that is not the expected one changes nothing; an older one is acknowledged again, for the ACK may be lost   *)
 (* (EPIC-M2-02); the first newer one is answered with a NAK (EPIC-M2-03).                                              *)
 OutOfOrder(dir, e, m) ==
     LET known == Expected(dir, e)  j == Number(dir, e, m, known) IN
-    /\ j # known
+    /\ ~InOrder(dir, e, m)
     /\ data' = Taken(data, dir, e, m)
     /\ IF j < known
        THEN /\ acks' = IF Has("duplicate_acked") THEN Sent(acks, dir, e, Ack(known - 1)) ELSE acks
@@ -125,12 +131,6 @@ OutOfOrder(dir, e, m) ==
                  /\ nakSent' = [nakSent EXCEPT ![dir][e] = IF @ < 2 THEN @ + 1 ELSE 2]
             ELSE UNCHANGED <<acks, nakSent>>
     /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, served, failed>>
-
-(* Whether m is treated as the expected packet. *)
-InOrder(dir, e, m) ==
-    \/ Psn(dir, e, m.p) = Psn(dir, e, Expected(dir, e))
-    \/ ~Has("gap") /\ Number(dir, e, m, Expected(dir, e)) > Expected(dir, e)
-    \/ ~Has("duplicate") /\ Number(dir, e, m, Expected(dir, e)) < Expected(dir, e)
 
 (* The expected contribution or partial of child e is added to its slot. It proves that e has result s - W              *)
 (* (EPIC-M2-10). What completes the cell sends the partial, or at the root publishes the result (EPIC-M2-07).           *)
@@ -169,10 +169,9 @@ Refuse(e, m) ==
 
 Room(e) == expected[e] < passed[Parent[e]] + W
 ReceiveContribution(e, m) ==
-    /\ m \in data["up"][e] /\ (e \notin failed \/ ~Has("edge_error"))
-    /\ \/ OutOfOrder("up", e, m) /\ ~InOrder("up", e, m)
-       \/ InOrder("up", e, m) /\ (Room(e) \/ ~Has("room")) /\ Accept(e, m)
-       \/ InOrder("up", e, m) /\ ~Room(e) /\ Has("room") /\ Refuse(e, m)
+    /\ e \notin failed \/ ~Has("edge_error")
+    /\ \/ OutOfOrder("up", e, m)
+       \/ InOrder("up", e, m) /\ IF Room(e) \/ ~Has("room") THEN Accept(e, m) ELSE Refuse(e, m)
        \/ ~Has("store_first") /\ InOrder("up", e, m) /\ Refuse(e, m)       \* acknowledged, then no place to store it
 
 (* The expected result at an inner engine. It acknowledges the partials before it (EPIC-M2-11), goes to bcast and down   *)
@@ -182,35 +181,33 @@ ReceiveResult(x, m) ==
     LET s == Number("down", x, m, passed[x]) 
         a == IF Has("implicit_partial") THEN AckedBefore(acknowledged, "up", x, passed[x] + 1) ELSE acknowledged
         seen == Pruned(Taken(data, "down", x, m), "down", x, passed[x] + 1)
-    IN  /\ x \in Engines /\ m \in data["down"][x]
-        /\ \/ ~InOrder("down", x, m) /\ OutOfOrder("down", x, m)
-           \/ /\ InOrder("down", x, m) /\ (Complete(x) \/ ~Has("unexpected"))
-              /\ passed' = [passed EXCEPT ![x] = @ + 1]
-              /\ acknowledged' = a
-              /\ agg' = [agg EXCEPT ![x] = Emptied(@, passed[x] + 1)]
-              /\ bcast' = [bcast EXCEPT ![x] = Freed(x, Stored(x, @, m.x), a, failed)]
-              /\ data' = Published(seen, x, m.x)
-              /\ acks' = Pruned(Sent(acks, "down", x, Ack(passed[x])), "up", x, a["up"][x])
-              /\ nakSent' = [nakSent EXCEPT !["down"][x] = 0]
-              /\ UNCHANGED <<ranks, expected, completed, served, failed>>
-           \/ /\ InOrder("down", x, m) /\ ~Complete(x) /\ Has("unexpected")
-              /\ data' = Taken(data, "down", x, m)
-              /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, acks, nakSent, served, failed>>
+    IN  \/ OutOfOrder("down", x, m)
+        \/ /\ InOrder("down", x, m)
+           /\ IF Complete(x) \/ ~Has("unexpected")
+              THEN /\ passed' = [passed EXCEPT ![x] = @ + 1]
+                   /\ acknowledged' = a
+                   /\ agg' = [agg EXCEPT ![x] = Emptied(@, passed[x] + 1)]
+                   /\ bcast' = [bcast EXCEPT ![x] = Freed(x, Stored(x, @, m.x), a, failed)]
+                   /\ data' = Published(seen, x, m.x)
+                   /\ acks' = Pruned(Sent(acks, "down", x, Ack(passed[x])), "up", x, a["up"][x])
+                   /\ nakSent' = [nakSent EXCEPT !["down"][x] = 0]
+                   /\ UNCHANGED <<ranks, expected, completed, served, failed>>
+              ELSE /\ data' = Taken(data, "down", x, m)
+                   /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, acks, nakSent, served, failed>>
 
 (* The expected result at a rank: delivered, then acknowledged (EPIC-M2-22). It acknowledges the contributions before    *)
 (* it (EPIC-M2-21). ERR or another descriptor is an error (EPIC-D-07).                                                  *)
 Deliver(r, m) ==
     LET s == Len(results[r])
         a == IF Has("implicit_contribution") THEN AckedBefore(acknowledged, "up", r, s + 1) ELSE acknowledged
-    IN  /\ r \in Ranks /\ m \in data["down"][r]
-        /\ \/ ~InOrder("down", r, m) /\ OutOfOrder("down", r, m)
-           \/ /\ InOrder("down", r, m) /\ Len(c[r]) > s
-              /\ results' = [results EXCEPT ![r] = Append(@, Received(r, s, c[r][s + 1], Calls[r][s + 1], m.x))]
-              /\ acknowledged' = a
-              /\ data' = Pruned(Taken(data, "down", r, m), "down", r, s + 1)
-              /\ acks' = Pruned(Sent(acks, "down", r, Ack(s)), "up", r, a["up"][r])
-              /\ nakSent' = [nakSent EXCEPT !["down"][r] = 0]
-              /\ UNCHANGED <<c, expected, completed, passed, agg, bcast, served, failed>>
+    IN  \/ OutOfOrder("down", r, m)
+        \/ /\ InOrder("down", r, m) /\ Len(c[r]) > s
+           /\ results' = [results EXCEPT ![r] = Append(@, Received(r, s, c[r][s + 1], Calls[r][s + 1], m.x))]
+           /\ acknowledged' = a
+           /\ data' = Pruned(Taken(data, "down", r, m), "down", r, s + 1)
+           /\ acks' = Pruned(Sent(acks, "down", r, Ack(s)), "up", r, a["up"][r])
+           /\ nakSent' = [nakSent EXCEPT !["down"][r] = 0]
+           /\ UNCHANGED <<c, expected, completed, passed, agg, bcast, served, failed>>
 
 (* The requester repeats all that is pending, from what it keeps (go-back-N). *)
 Keeps(dir, e, k) == IF dir = "down" THEN bcast[Parent[e]][k % W].cell = k
@@ -231,7 +228,7 @@ ReceiveAck(dir, e, m) ==
         a == AckedBefore(acknowledged, dir, e, before)
         answer == m.kind = "nak" /\ (k > served[dir][e].k \/ ~Has("nak_served"))
         x == Parent[e]
-    IN  /\ m \in acks[dir][e] /\ ~Dead(dir, e)
+    IN  /\ ~Dead(dir, e)
         /\ k < NextNumber(dir, e) \/ ~Has("ack_unsent")
         /\ acknowledged' = a
         /\ acks' = Pruned(Taken(acks, dir, e, m), dir, e, a[dir][e])
@@ -265,8 +262,8 @@ Lose ==
           \/ \E m \in acks[dir][e] : acks' = [acks EXCEPT ![dir][e] = @ \ {m}] /\ UNCHANGED data
     /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, nakSent, served, failed>>
 
-(* Faulty peers, against which a guard stands: a parent that sends results too early and wrong, a peer that acknowledges what     *)
-(* was not sent. (A rank that ignores its window is in Contribute.)                                                     *)
+(* Faulty peers, against which a guard stands: a parent that sends results too early and wrong, to an engine or a rank (early); a peer that  *)
+(* acknowledges what was not sent. (A rank that ignores its window is in Contribute.)                                                     *)
 Forge ==
     \/ /\ "hasty" \in Faults
        /\ \E x \in Engines \ {Root}, r \in Ranks : passed[x] < Cells /\ \E call \in Calls[r][passed[x] + 1] :
@@ -276,6 +273,10 @@ Forge ==
     \/ /\ "false_ack" \in Faults
        /\ \E dir \in Dirs, e \in Edges : acks' = Sent(acks, dir, e, Ack(NextNumber(dir, e)))
        /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, data, nakSent, served, failed>>
+    \/ /\ "early" \in Faults
+       /\ \E r \in Ranks : /\ Len(results[r]) < Cells
+             /\ data' = Sent(data, "down", r, Packet(Len(results[r]), [desc |-> NoDesc, err |-> FALSE, len |-> 1, sum |-> {}]))
+       /\ UNCHANGED <<ranks, expected, acknowledged, completed, passed, agg, bcast, acks, nakSent, served, failed>>
 
 (* In "keep" a packet or ACK whose reception would change nothing need not be received: an older packet is answered    *)
 (* with an ACK that is in the network already (invariant Reacked). That is stuttering, left out to save TLC the work.   *)
@@ -357,10 +358,15 @@ RightResults == Abstract!P1 /\ Abstract!P3
 RightSums == Abstract!P1
 NakOnce == \A dir \in Dirs, e \in Edges : nakSent[dir][e] <= 1
 NakServedOnce == \A dir \in Dirs, e \in Edges : served[dir][e].times <= 1
+(* A rank takes no result of a cell that it has not contributed. *)
+RankExpects == \A r \in Ranks : Len(results[r]) <= Len(c[r])
 (* An edge in error holds nothing: bcast slots are not kept for it. *)
 DeadHoldsNothing == \A x \in Engines : Children[x] \subseteq failed => \A i \in 0 .. W - 1 : bcast[x][i].cell = -1
 
-DeadIsSilent == [][\A e \in failed : expected'[e] = expected[e] /\ acknowledged'["down"][e] = acknowledged["down"][e]]_vars
+(* An upper end gives up only when it has waited; then it neither takes nor sends anything. *)
+DeadIsSilent == [][/\ \A e \in failed' \ failed : Pending("down", e) # {}
+                   /\ \A e \in failed : /\ expected'[e] = expected[e] /\ acknowledged'["down"][e] = acknowledged["down"][e]
+                                         /\ data'["down"][e] \subseteq data["down"][e]]_vars
 
 Refines == Abstract!Spec
 AllDelivered == \A r \in Ranks : <>(Len(results[r]) = Cells)

@@ -131,8 +131,7 @@ EngineReceives(m) ==
     /\ UNCHANGED ranks
 
 (* A rank's ACK or NAK of result s becomes that of its contribution s (EPIC-M3-15). *)
-Reflect(m) == /\ Network # "keep" \/ [m EXCEPT !.kind = "reflected"] \notin net
-              /\ net' \in After(m, {[m EXCEPT !.kind = "reflected"]})
+Reflect(m) == /\ net' \in After(m, {[m EXCEPT !.kind = "reflected"]})
               /\ UNCHANGED <<ranks, slots>>
 
 -------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ Contribute(r) ==
 (* The timer (EPIC-M3-20), or results that overtook another (EPIC-M3-21). A requester goes back to the oldest that is  *)
 (* not acknowledged and repeats all from there.                                                                       *)
 Repeats(r) == {Up(r, cell, c[r][cell + 1]) : cell \in IF Reflection THEN acknowledged[r] .. Len(c[r]) - 1 ELSE Outstanding(r)}
-Repeat(r) == /\ Network # "keep" /\ Has("repeat") /\ ~Silent(r) /\ Repeats(r) # {}
+Repeat(r) == /\ Network # "keep" /\ Has("repeat") /\ ~Silent(r)
              /\ net' = net \cup Repeats(r)
              /\ UNCHANGED <<ranks, slots>>
 
@@ -172,8 +171,7 @@ Store(r, s, x) ==
 (* EPIC-M3-23: only what was contributed and has no result yet. *)
 RankReceives(m) ==
     LET r == m.edge  s == Nearest(Psn(m), Len(results[r])) IN
-    /\ Has("outstanding") => s \in Outstanding(r)
-    /\ s \in 0 .. Len(c[r]) - 1
+    /\ s \in IF Has("outstanding") THEN Outstanding(r) ELSE 0 .. Len(c[r]) - 1
     /\ Store(r, s, m.x)
     /\ net' \in After(m, {})
     /\ UNCHANGED <<c, acknowledged, slots>>
@@ -194,8 +192,7 @@ NicAcknowledged(m) ==
     LET r == m.edge
         number == Nearest(Psn(m), acknowledged[r])
         upto == IF m.x.nak THEN number ELSE number + 1
-    IN /\ number < Len(c[r])
-       /\ acknowledged' = [acknowledged EXCEPT ![r] = Max({@, upto})]
+    IN /\ acknowledged' = [acknowledged EXCEPT ![r] = Max({@, upto})]
        /\ net' \in After(m, {})
        /\ UNCHANGED <<c, results, early, slots>>
 
@@ -279,6 +276,8 @@ NotForgotten == \A r \in Ranks : acknowledged[r] <= Len(results[r])
 
 (* A NIC takes no result for an ACK, so only its send queue bounds what it has to repeat (assumption 2 of section 2.6). *)
 Queue == \A r \in Ranks : Len(c[r]) - acknowledged[r] <= N
+
+FallsSilent == [][\A r \in Ranks : Silent(r) => c'[r] = c[r] /\ {m \in net' : m.kind = "up" /\ m.edge = r} \subseteq net]_vars
 
 (* What engines promise when a child overruns its window (EPIC-M3-04) or the parent sends results unasked (EPIC-M3-11). *)
 InProgressKept == \A m \in net : m.kind = "up" =>

@@ -136,8 +136,12 @@ def _render(verdicts: Sequence[Verdict], rows: Manifest, jobs: int, files: Scrat
 
 
 def check_guards(options: Options) -> int:
-    """Take away every guard of the modules whose name matches `--model` (all by default); print what noticed."""
+    """Take away every guard that `--model` chooses (all by default); print what noticed. The exit code.
+
+    It is a pattern of modules, `Mode3`, or of guards, `Mode3:tag` and `Mode3:Repeat: *`.
+    """
     rows = manifest.load(options.directory)
+    read = guards.items_of(options.directory)
     glob = options.model or "*"
     console = display.console()
     watcher = None if options.as_json else display.ConsoleWatcher(console, None, lines=False)
@@ -154,7 +158,7 @@ def check_guards(options: Options) -> int:
     def work(files: Scratch) -> int:
         pool = Pool(files, options.jobs, watcher)
         try:
-            verdicts = guards.run(rows, pool, files.folder, chosen, said)
+            verdicts = guards.run(rows, pool, files.folder, chosen, said, read)
         finally:
             pool.close()
             if watcher is not None:
@@ -162,12 +166,16 @@ def check_guards(options: Options) -> int:
         unknown = guards.unknown_survivors(rows, verdicts) if options.model is None else []
         ok = all(v.ok for v in verdicts) and not unknown
         if options.as_json:
-            print(
-                json.dumps(
-                    {"ok": ok, "guards": [v.to_dict() for v in verdicts], "unknown_survivors": unknown}
-                )
-            )
+            report = {
+                "ok": ok,
+                "guards": [v.to_dict() for v in verdicts],
+                "unknown_survivors": unknown,
+                "conjuncts": {module: [i.to_dict() for i in items] for module, items in read.items()},
+            }
+            print(json.dumps(report))
         else:
+            for module, items in read.items():
+                display.line(console, display.conjunct_line(module, items))
             display.guard_summary(console, verdicts, unknown, time.monotonic() - begun)
         return EXIT_OK if ok else EXIT_FAILED
 

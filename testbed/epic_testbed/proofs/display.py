@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from epic_testbed.proofs.check import Verdict
+from epic_testbed.proofs.conjuncts import Conjunct
 from epic_testbed.proofs.guards import GuardVerdict
 from epic_testbed.proofs.output import Outcome
 from epic_testbed.proofs.tlc import Finished, Job
@@ -125,6 +127,13 @@ def guard_line(verdict: GuardVerdict) -> str:
     return f"{name:<36} {tried}" + (f", {verdict.allowed}" if verdict.allowed else "")
 
 
+def conjunct_line(module: str, items: Sequence[Conjunct]) -> str:
+    """How many conjuncts of each kind the actions of a module have."""
+    counts = Counter(item.kind for item in items)
+    kinds = ", ".join(f"{number} {kind}" for kind, number in counts.most_common())
+    return f"{module}: {len(items)} conjuncts of actions ({kinds})"
+
+
 def guard_summary(
     console: Console, verdicts: Sequence[GuardVerdict], unknown: Sequence[str], seconds: float
 ) -> None:
@@ -136,6 +145,8 @@ def guard_summary(
     for name in unknown:
         line(console, f"{name} is listed as a survivor, but there is no such guard", "red")
     text = f"{len(verdicts)} guards, {sum(v.killed_by is not None for v in verdicts)} noticed when taken away"
+    if unnamed := sum(v.conjunct is not None for v in verdicts):
+        text += f", {unnamed} of them without a name"
     good = not wrong and not unknown
     line(console, f"{'OK' if good else 'FAILED'}: {text}, {seconds:.1f} s", "green" if good else "red")
 

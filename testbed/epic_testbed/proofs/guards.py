@@ -1,29 +1,35 @@
 """Guard removal: every guard of a specification is taken away in turn, and some model must notice.
 
-A guard has a name: a text that is looked for in the constant Broken, `"name" \\notin Broken` or `Has("name")`. A
-model notices when TLC finds a violation, a deadlock or an expression that has no value. A guard that no model
-notices survives: a property is missing, or the guard is not needed. Survivors that are right are listed in the
-manifest with the reason; one that is listed and does not survive is an error as well.
+A guard with a name is looked for in the constant Broken, `"name" \\notin Broken` or `Has("name")`, and taken away by
+that constant. A guard without a name is a conjunct of an action (conjuncts.py finds them in the modules that have
+guards with names, and says what counts as one); models run with a copy of the module that has TRUE in its place. It
+is called by its action and text: `Accept: m.p = known`.
+
+A model notices when TLC finds a violation, a deadlock or an expression that has no value; another number of states is
+not noticed. A guard that no model notices survives: a property is missing, or the guard is not needed. Survivors that
+are right are listed in the manifest with the reason; one that is listed and does not survive is an error as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from epic_spec.errors import ConfigError
-from epic_testbed.proofs import check
+from epic_testbed.proofs import check, conjuncts
 from epic_testbed.proofs.config import TlcConfig
+from epic_testbed.proofs.conjuncts import Conjunct
 from epic_testbed.proofs.manifest import Manifest, Model
 from epic_testbed.proofs.tlc import Finished, Job, Pool
 
 _GUARD = re.compile(r'"(\w+)"\s*\\(?:not)?in\s+Broken\b|\bHas\(\s*"(\w+)"\s*\)')
 _COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
 BROKEN = "Broken"
+_MESSAGE = 100
 
 
 @dataclass(slots=True)
@@ -37,6 +43,7 @@ class GuardVerdict:
     result: str = ""
     seconds: float = 0.0
     allowed: str | None = None  # why it may survive
+    conjunct: Conjunct | None = None  # of a guard without a name
 
     @property
     def ok(self) -> bool:
@@ -48,6 +55,7 @@ class GuardVerdict:
         return {
             "module": self.module,
             "guard": self.guard,
+            "named": self.conjunct is None,
             "killed_by": self.killed_by,
             "result": self.result,
             "tried": self.tried,
@@ -94,10 +102,15 @@ def guards_of(directory: Path) -> dict[str, list[str]]:
     return found
 
 
-def candidates(manifest: Manifest, module: str, guard: str) -> list[Model]:
-    """The models that may notice: first the mutants that lack just this guard, then the good ones, quick ones first.
+def items_of(directory: Path) -> dict[str, list[Conjunct]]:
+    """Conjuncts of actions, by module, of the modules that guards_of finds. Raises ConfigError for unknown shapes."""
+    return {module: conjuncts.read(directory / module) for module in guards_of(directory)}
 
-    Models of level `verify` are only tried where no other has the module.
+
+def candidates(manifest: Manifest, module: str, guard: str | None) -> list[Model]:
+    """The models of level `test` that may notice that a guard is missing, or (None) one without a name.
+
+    First the mutants that lack just this guard, then the good ones, quick ones first.
     """
     mutants, good = [], []
     for model in manifest.models:
@@ -121,21 +134,31 @@ def run(
     folder: Path,
     chosen: Callable[[str, str], bool] = lambda module, guard: True,
     said: Callable[[GuardVerdict], None] = lambda verdict: None,
+    read: Mapping[str, Sequence[Conjunct]] | None = None,
 ) -> list[GuardVerdict]:
     """Try every guard; `said` hears of each when it is decided. Configurations are written into `folder`.
 
+    `read` is what items_of said, where it is known already.
     Raises ConfigError when there is no guard, or one that no model could notice.
     """
     allowed = {(s.module, s.guard): s.text for s in manifest.survivors}
-    verdicts = [
+    found = [
         GuardVerdict(module, guard, allowed=allowed.get((module, guard)))
         for module, names in guards_of(manifest.directory).items()
         for guard in names
-        if chosen(module, guard)
     ]
+    found += [
+        GuardVerdict(module, item.name, allowed=allowed.get((module, item.name)), conjunct=item)
+        for module, items in (items_of(manifest.directory) if read is None else read).items()
+        for item in items
+        if item.kind == conjuncts.GUARD
+    ]
+    verdicts = [v for v in found if chosen(v.module, v.guard)]
     if not verdicts:
-        raise ConfigError(f'{manifest.directory}: no guard with a name, expected some, as in Has("name")')
-    models = {(v.module, v.guard): candidates(manifest, v.module, v.guard) for v in verdicts}
+        raise ConfigError(f'{manifest.directory}: no such guard, expected some, as in Has("name")')
+    models = {
+        (v.module, v.guard): candidates(manifest, v.module, None if v.conjunct else v.guard) for v in verdicts
+    }
     waiting, number = list(verdicts), 0
     while waiting:
         tries = [
@@ -172,11 +195,32 @@ def _try(
 
 def _without(manifest: Manifest, model: Model, verdict: GuardVerdict, folder: Path) -> Job:
     """The run of a model without the guard."""
+    if verdict.conjunct is not None:
+        return _without_conjunct(manifest, model, verdict, verdict.conjunct, folder)
     config = TlcConfig.load(manifest.directory / f"{model.name}.cfg")
     path = folder / f"{verdict.module.removesuffix('.tla')}-{verdict.guard}-{model.name}.cfg"
     path.write_text(config.with_value(BROKEN, f'{{"{verdict.guard}"}}').text)
     name = f"{verdict.module.removesuffix('.tla')} without {verdict.guard}: {model.name}"
     return replace(check.job(model, manifest.directory, path), name=name)
+
+
+def _without_conjunct(
+    manifest: Manifest, model: Model, verdict: GuardVerdict, conjunct: Conjunct, folder: Path
+) -> Job:
+    """The run of a model in a folder with all modules as they are, but for the one that lacks the conjunct."""
+    module = verdict.module.removesuffix(".tla")
+    place = conjunct.place
+    copies = folder / f"{module}-{place.line}-{place.column}-{place.last_line}-{place.last_column}"
+    if not copies.exists():
+        copies.mkdir()
+        for path in manifest.directory.glob("*.tla"):
+            if path.name != verdict.module:
+                (copies / path.name).symlink_to(path.absolute())
+        text = (manifest.directory / verdict.module).read_text()
+        (copies / verdict.module).write_text(conjuncts.without(text, conjunct))
+    job = check.job(model, manifest.directory)
+    config = job.config.absolute()
+    return replace(job, name=f"{module} without {verdict.guard}: {model.name}", folder=copies, config=config)
 
 
 def _take(verdict: GuardVerdict, model: Model, finished: Finished, manifest: Manifest) -> None:
@@ -185,13 +229,19 @@ def _take(verdict: GuardVerdict, model: Model, finished: Finished, manifest: Man
     config = TlcConfig.load(manifest.directory / f"{model.name}.cfg")
     verdict.result = check.named_result(finished.outcome, config, manifest.directory)
     if verdict.result == "error":
-        verdict.result = f"error: {finished.outcome.message}"
+        verdict.result = f"error: {_short(finished.outcome.message)}"
         # An expression without a value in some state is noticed; a model that does not even begin proves nothing.
         begun = bool(finished.outcome.generated)
     else:
         begun = verdict.result not in ("ok", "timeout", "memory")
     if begun:
         verdict.killed_by = model.name
+
+
+def _short(message: str) -> str:
+    """TLC's message without the words around it and the values in it."""
+    said = re.sub(r"^.*?\bexception was a [\w.$]+\s*:\s*", "", message)
+    return said if len(said) <= _MESSAGE else f"{said[:_MESSAGE]}…"
 
 
 def unknown_survivors(manifest: Manifest, verdicts: Sequence[GuardVerdict]) -> list[str]:

@@ -20,7 +20,7 @@
 
     [[survivor]]                # guards whose removal no configuration must notice, and why that is right
     module = "Mode3.tla"
-    guard = "replay_to_one"
+    guard = "replay_to_one"     # a name, or of a guard without one action and text: 'Resume: paused[dir][e]'
     text = "saves traffic only"
 
 Files tla/manifest.d/*.toml have rows of the same kinds and are read after it, in the order of their names. A model, and
