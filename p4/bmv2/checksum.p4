@@ -1,5 +1,6 @@
 // Checksums and the ICRC on v1model. A hash over a list skips headers that are not there: BMv2 does so, and the list
-// below, which names every chunk of the payload, depends on it.
+// below, which names every chunk of the payload, depends on it. Headers must stand in the list as a whole: compilers copy
+// the fields of a list first, and a copy is always there.
 #ifndef EPIC_BMV2_CHECKSUM_P4
 #define EPIC_BMV2_CHECKSUM_P4
 
@@ -23,9 +24,7 @@ control Icrc(inout headers_t hdr, out bit<32> value) {
             hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.length, 16w0xffff,
             hdr.bth.opcode, hdr.bth.se, hdr.bth.migreq, hdr.bth.pad, hdr.bth.tver, hdr.bth.pkey, 8w0xff,
             hdr.bth.dest_qpn, hdr.bth.ackreq_psn,
-            hdr.aeth.syndrome, hdr.aeth.msn,
-            hdr.immdt.rank, hdr.immdt.primitive, hdr.immdt.operator, hdr.immdt.datatype, hdr.immdt.null,
-            hdr.immdt.err, hdr.immdt.tag
+            hdr.aeth, hdr.immdt
             EACH_CHUNK(HASHED_CHUNK)
         }, 64w0x100000000);
         value = crc[7:0] ++ crc[15:8] ++ crc[23:16] ++ crc[31:24];

@@ -30,7 +30,7 @@ from epic_p4.p4runtime.bmv2 import Bmv2Registers
 from epic_p4.p4runtime.client import P4RuntimeBackend, PipelineConfig
 from epic_spec.errors import AbortedError, ConfigError, EpicError
 from epic_testbed.child import die_with
-from epic_testbed.p4 import V1MODEL
+from epic_testbed.p4 import BMV2
 from epic_testbed.p4.program import SOURCES
 
 T = TypeVar("T")
@@ -168,8 +168,8 @@ class Bmv2Switch:
             self._lock.release()
 
     def capabilities(self) -> EngineCapabilities:
-        """What the program offers."""
-        return V1MODEL
+        """What the program offers on BMv2."""
+        return BMV2
 
     def groups(self) -> tuple[int, ...]:
         """Numbers of the installed groups."""
@@ -177,6 +177,7 @@ class Bmv2Switch:
 
     def install(self, entry: EngineGroup) -> None:
         """Install a group. Raises ConfigError, ResourceError, BackendError."""
+        BMV2.check(entry)
         self._controller.install(entry)
 
     def remove(self, group: int) -> None:

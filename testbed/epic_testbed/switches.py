@@ -34,6 +34,12 @@ def _v1model() -> EngineCapabilities:
     return V1MODEL
 
 
+def _bmv2() -> EngineCapabilities:
+    from epic_testbed.p4 import BMV2
+
+    return BMV2
+
+
 def _tna() -> EngineCapabilities:
     from epic_testbed.p4 import TNA
 
@@ -52,7 +58,7 @@ SWITCHES: Final = {
         SwitchKind("soft", (1, 2, 3), "switch", "reference-m{}".format),
         SwitchKind("p4", (3,), "switch", lambda _: "p4-v1model", _v1model),
         SwitchKind("p4-tna", (3,), "switch", lambda _: "p4-tna", _tna),
-        SwitchKind("bmv2", (3,), "bmv2", lambda _: "bmv2", _v1model, ("netns",), _need_bmv2),
+        SwitchKind("bmv2", (3,), "bmv2", lambda _: "bmv2", _bmv2, ("netns",), _need_bmv2),
     )
 }
 

@@ -26,6 +26,7 @@ _KINDS: Final[dict[str, type[EpicError]]] = {
     "already_installed": ConfigError,
     "not_installed": ConfigError,
     "no_resource": ResourceError,
+    "failed": EngineUnreachableError,
 }
 
 

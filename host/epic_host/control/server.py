@@ -17,7 +17,7 @@ from epic_host.proto.epic.v1 import engine_pb2_grpc
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup
 from epic_models.reference.interfaces import GroupStatus
-from epic_spec.errors import AbortedError, ConfigError, ResourceError
+from epic_spec.errors import AbortedError, ConfigError, EpicError, ResourceError
 
 # What a request without a deadline of its own waits for the loop.
 DEFAULT_TIMEOUT: Final = 5.0
@@ -191,6 +191,8 @@ _STATUS: Final[tuple[tuple[type[Exception], Any, str], ...]] = (
     (ResourceError, grpc.StatusCode.RESOURCE_EXHAUSTED, "no_resource"),
     (AbortedError, grpc.StatusCode.UNAVAILABLE, "stopping"),
     (TimeoutError, grpc.StatusCode.DEADLINE_EXCEEDED, "busy"),
+    # A driver whose device refuses or does not answer says so in one line.
+    (EpicError, grpc.StatusCode.INTERNAL, "failed"),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from epic_p4.control import program as names
 from epic_p4.control.entries import Installation
@@ -20,6 +20,13 @@ class Reader(Protocol):
     def counter(self, name: str, size: int) -> Sequence[int]: ...
 
     def register(self, name: str, first: int, count: int, field: str = "") -> Sequence[int]: ...
+
+
+@runtime_checkable
+class ManyReader(Protocol):
+    """A reader that asks its switch once for several registers: where each question costs much."""
+
+    def registers(self, names: Sequence[str], first: int, count: int) -> Sequence[Sequence[int]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +50,13 @@ def read_counters(reader: Reader, program: ProgramModel) -> dict[str, int]:
 def read_slots(reader: Reader, program: ProgramModel, group: Installation) -> tuple[SlotReading, ...]:
     """The slots of a group that have served a cell."""
     where = group.slot_base, group.slots
-    flags = reader.register(names.FLAGS, *where)
-    tags = reader.register(names.TAG, *where)
-    bitmaps = reader.register(names.BITMAP, *where)
-    owners: Sequence[int] = [group.generation] * group.slots
-    if not program.clears_slots:
-        owners = reader.register(names.OWNER, *where)
+    wanted = [names.FLAGS, names.TAG, names.BITMAP, *([] if program.clears_slots else [names.OWNER])]
+    if isinstance(reader, ManyReader):
+        found = list(reader.registers(wanted, *where))
+    else:
+        found = [reader.register(name, *where) for name in wanted]
+    flags, tags, bitmaps = found[:3]
+    owners = [group.generation] * group.slots if program.clears_slots else found[3]
     return tuple(
         SlotReading(tag >> _TAG_SHIFT, bitmap, bool(flag & names.FLAG_DONE))
         for flag, tag, bitmap, owner in zip(flags, tags, bitmaps, owners, strict=True)

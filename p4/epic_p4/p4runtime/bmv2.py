@@ -46,21 +46,30 @@ class Bmv2Registers:
         self._command = (_CLI, "--thrift-port", str(thrift_port))
         self._runner = runner
 
+    def registers(self, names: Sequence[str], first: int, count: int) -> Sequence[Sequence[int]]:
+        """Consecutive cells of several registers, with one run of the tool: its start costs the most."""
+        # One line with all cells is faster than many lines, for the tool waits after each.
+        output = self._runner(self._command, "".join(f"register_read {name}\n" for name in names))
+        return [_cells(output, name, first, count) for name in names]
+
     def register(self, name: str, first: int, count: int, field: str = "") -> Sequence[int]:
         """Consecutive cells of a register. Raises BackendError."""
         if field:
             raise BackendError(
                 f"register {name}: field {field!r} is asked for, BMv2 has plain registers only"
             )
-        # One line with all cells is faster than many lines, for the tool waits after each.
-        output = self._runner(self._command, f"register_read {name}\n")
-        found = re.search(rf"{re.escape(name)}\s*=\s*(?P<values>\d[\d,\s]*)", output)
-        if found is None:
-            error = next(
-                (line for line in output.splitlines() if "rror" in line or "nvalid" in line), "no values"
-            )
-            raise BackendError(f"register {name}: {error.strip()}, expected its values from {_CLI}")
-        values = [int(value) for value in found["values"].replace("\n", " ").split(",") if value.strip()]
-        if len(values) < first + count:
-            raise BackendError(f"register {name}: {len(values)} cells, expected at least {first + count}")
-        return values[first : first + count]
+        return self.registers([name], first, count)[0]
+
+
+def _cells(output: str, name: str, first: int, count: int) -> Sequence[int]:
+    """The cells of a register in what the tool printed. Raises BackendError."""
+    found = re.search(rf"{re.escape(name)}\s*=\s*(?P<values>\d[\d,\s]*)", output)
+    if found is None:
+        error = next(
+            (line for line in output.splitlines() if "rror" in line or "nvalid" in line), "no values"
+        )
+        raise BackendError(f"register {name}: {error.strip()}, expected its values from {_CLI}")
+    values = [int(value) for value in found["values"].replace("\n", " ").split(",") if value.strip()]
+    if len(values) < first + count:
+        raise BackendError(f"register {name}: {len(values)} cells, expected at least {first + count}")
+    return values[first : first + count]

@@ -37,6 +37,9 @@ _Result = TypeVar("_Result")
 class RegisterReader(Protocol):
     """Another way to read registers, for targets whose P4Runtime cannot (BMv2: see bmv2.py)."""
 
+    def registers(self, names: Sequence[str], first: int, count: int) -> Sequence[Sequence[int]]:
+        """Consecutive cells of several registers."""
+
     def register(self, name: str, first: int, count: int, field: str = "") -> Sequence[int]:
         """Consecutive cells of a register."""
 
@@ -240,6 +243,12 @@ class P4RuntimeBackend:
             if cell.index is not None and cell.index < size:
                 values[cell.index] = cell.packet_count
         return values
+
+    def registers(self, names: Sequence[str], first: int, count: int) -> Sequence[Sequence[int]]:
+        """Consecutive cells of several registers. Raises BackendError where the target cannot read registers."""
+        if self._registers is not None:
+            return self._registers.registers(names, first, count)
+        return [self.register(name, first, count) for name in names]
 
     def register(self, name: str, first: int, count: int, field: str = "") -> Sequence[int]:
         """Consecutive cells of a register. Raises BackendError where the target cannot read registers."""

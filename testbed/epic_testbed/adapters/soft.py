@@ -58,7 +58,16 @@ _spawner: Final = ThreadPoolExecutor(1, thread_name_prefix="soft-spawn")
 
 
 class SoftDut(LiveDut):
-    """A software switch process. It dies with this process, and what a killed run leaves the next one removes."""
+    """A software switch process. It dies with this process, and what a killed run leaves the next one removes.
+
+    Other switches that serve the same control service are subclasses: they say what their process is.
+    """
+
+    NAME = "soft"
+    PROCESS = "switch"
+    IN_FLIGHT = IN_FLIGHT
+    SETTLE_SECONDS = SETTLE_SECONDS
+    CALL_SECONDS = CALL_SECONDS
 
     def __init__(
         self,
@@ -87,7 +96,7 @@ class SoftDut(LiveDut):
             own = self._open_udp(subnet) if binding == "udp" else self._open_ethernet()
             stack.callback(own.close)
             self._child = self._spawn()
-            super().__init__(own, GrpcControl(f"unix:{self._run.path}/switch.sock", CALL_SECONDS))
+            super().__init__(own, GrpcControl(f"unix:{self._run.path}/switch.sock", self.CALL_SECONDS))
             stack.callback(lambda: LiveDut.close(self))
             self._watch()
             self._rebase()
@@ -145,7 +154,7 @@ class SoftDut(LiveDut):
         path = Path(self._run.path, "switch.json")
         path.write_text(json.dumps(config))
         namespace = None if udp else self._run.namespace("switch")
-        spawning = _spawner.submit(self._children.spawn, "switch", "switch", path, namespace)
+        spawning = _spawner.submit(self._children.spawn, "switch", self.PROCESS, path, namespace)
         child = spawning.result(READY_SECONDS)
         self._run.processes = [Process.of("switch", child.pid)]
         self._run.save()
@@ -161,7 +170,7 @@ class SoftDut(LiveDut):
     def _declare(self, capabilities: EngineCapabilities) -> DutTraits:
         engine = offered(capabilities, self._mode)
         return DutTraits(
-            "soft",
+            self.NAME,
             engine,
             binding=self._binding,
             virtual_time=False,
@@ -194,7 +203,7 @@ class SoftDut(LiveDut):
 
     def send(self, port: int, frame: bytes) -> None:
         """Send a frame; never more than the switch's socket holds."""
-        if self._ports.sent - self._settled >= IN_FLIGHT:
+        if self._ports.sent - self._settled >= self.IN_FLIGHT:
             self._settle()
         super().send(port, frame)
 
@@ -243,7 +252,7 @@ class SoftDut(LiveDut):
             self._child.popen.kill()
         self._child.popen.wait()
         self._child = self._spawn()
-        self._control = GrpcControl(f"unix:{self._run.path}/switch.sock", CALL_SECONDS)
+        self._control = GrpcControl(f"unix:{self._run.path}/switch.sock", self.CALL_SECONDS)
         self._watch()
 
     def _rebase(self) -> None:
@@ -267,7 +276,7 @@ class SoftDut(LiveDut):
             self._collect_all()
             if self._account(now) == self._missing:
                 break
-            deadline = deadline or time.monotonic() + SETTLE_SECONDS
+            deadline = deadline or time.monotonic() + self.SETTLE_SECONDS
             if time.monotonic() > deadline:
                 self._missing = self._account(now)
                 break

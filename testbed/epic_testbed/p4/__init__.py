@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 from epic_models.reference.endpoint import EngineCapabilities
@@ -15,4 +15,6 @@ def _capabilities(offered: ProgramCapabilities) -> EngineCapabilities:
 
 # What the programs offer as they are compiled here; p4/README.md says why.
 V1MODEL: Final = _capabilities(ProgramCapabilities(groups=255))
+# BMv2's Thrift server gives a register's cell as a signed number of 64 bits, so the status cannot tell of a 64th child.
+BMV2: Final = replace(V1MODEL, children=63)
 TNA: Final = _capabilities(ProgramCapabilities(groups=255, children=32, icrc=("none",), window_guard=False))
