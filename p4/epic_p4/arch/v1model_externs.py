@@ -180,7 +180,8 @@ class V1ModelExterns(Architecture):
         function, size = self._algorithm(body, algorithm)
         start = body.value(base)
         maximum = body.known(limit)
-        code = f"{function}({body.octets(data, skip_invalid=True)})"
+        # p4c copies the fields of a hash's list into variables before the call, and BMv2 hashes those.
+        code = f"{function}({body.octets(data, skip_invalid=True, copied=True)})"
         if not isinstance(maximum, int):
             code = f"{code} % ({body.value(limit)} or 1)"
         elif maximum < 1 << size:

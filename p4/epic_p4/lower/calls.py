@@ -212,13 +212,13 @@ class Calls(Statements):
 
     # -- data of hashes and checksums
 
-    def octets(self, node: ast.Expression, *, skip_invalid: bool) -> str:
+    def octets(self, node: ast.Expression, *, skip_invalid: bool, copied: bool = False) -> str:
         """Code of the bytes of all fields in `node`; a last byte that is not full has zeros at its end.
 
-        `skip_invalid`: fields of invalid headers are left out.
+        `skip_invalid`: fields of invalid headers are left out; when they are `copied` first, invalid headers only.
         """
         runs: list[tuple[str, list[tuple[str, Type]]]] = []
-        for valid, code, type_ in self.fields(node):
+        for valid, code, type_ in self.fields(node, copied=copied):
             owner = valid if skip_invalid else ""
             if not runs or runs[-1][0] != owner:
                 runs.append((owner, []))

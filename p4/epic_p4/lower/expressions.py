@@ -375,20 +375,21 @@ class Expressions(Emitter):
 
     # -- bits for hashes and checksums
 
-    def fields(self, node: ast.Expression) -> list[tuple[str, str, Type]]:
+    def fields(self, node: ast.Expression, *, copied: bool = False) -> list[tuple[str, str, Type]]:
         """(validity of the header it is a field of or "", code, type) of all scalars in `node`, in order.
 
-        What is no field as it stands has no header, as BMv2 has it: invalid headers count for nothing there.
+        What is no field as it stands has no header, as BMv2 has it: invalid headers count for nothing there. `copied`:
+        the list's items are copied before they are used, so only whole headers can be invalid.
         """
         match node:
             case ast.ListExpr():
-                return [one for item in node.items for one in self.fields(item)]
+                return [one for item in node.items for one in self.fields(item, copied=copied)]
             case ast.StructExpr():
-                return [one for _, item in node.items for one in self.fields(item)]
+                return [one for _, item in node.items for one in self.fields(item, copied=copied)]
             case ast.Cast() if bits(node.type) == bits(node.operand.type) or is_object(underlying(node.type)):
-                inner = self.fields(node.operand)
+                inner = self.fields(node.operand, copied=copied)
                 return [(inner[0][0], inner[0][1], node.operand.type)] if len(inner) == 1 else inner
-            case ast.Member(kind=MemberKind.FIELD) if isinstance(node.base.type, HeaderType):
+            case ast.Member(kind=MemberKind.FIELD) if isinstance(node.base.type, HeaderType) and not copied:
                 base = self.path(node.base)
                 return [(f"{base}._v", f"{base}.{identifier(node.name)}", node.type)]
         if is_object(underlying(node.type)):

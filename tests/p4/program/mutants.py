@@ -239,6 +239,13 @@ MUTANTS = (
         "a_wrong_icrc_is_dropped",
     ),
     Mutant(
+        "the ICRC lists fields of a header that may not be there",
+        "bmv2/checksum.p4",
+        "hdr.aeth, hdr.immdt",
+        "hdr.aeth.syndrome, hdr.aeth.msn, hdr.immdt",
+        "sums_of_every_length",
+    ),
+    Mutant(
         "the ICRC covers TTL",
         "bmv2/checksum.p4",
         "hdr.ipv4.fragment_offset, 8w0xff, hdr.ipv4.protocol, 16w0xffff",
