@@ -15,7 +15,7 @@ from epic_testbed.rtl.device import RtlDevice
 class RtlDut(Dut):
     """A Mode III engine has no timers: each frame is taken to its end, and time is a number that only grows."""
 
-    def __init__(self, mode: int, **parameters: int) -> None:
+    def __init__(self, mode: int, **parameters: int | str) -> None:
         if mode != 3:
             raise ConfigError(f"mode = {mode!r} with dut rtl, expected 3")
         self._device = RtlDevice(parameters)
@@ -85,3 +85,14 @@ class RtlDut(Dut):
     def close(self) -> None:
         """Ends the simulation."""
         self._device.close()
+
+
+def open_rtl(mode: int, **parameters: int | str) -> Dut:
+    """The simulated RTL of a mode; `parameters` are those of its top module. Raises ConfigError for mode 1."""
+    if mode == 2:
+        from epic_testbed.adapters.rtl2 import Mode2RtlDut
+
+        return Mode2RtlDut(mode, **{name: int(value) for name, value in parameters.items()})
+    if mode != 3:
+        raise ConfigError(f"mode = {mode!r} with dut rtl, expected 2 or 3")
+    return RtlDut(mode, **parameters)

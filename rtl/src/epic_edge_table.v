@@ -1,0 +1,78 @@
+// The installed edges, found by the QPN of their own end. The keys are compared side by side, the entries are in RAM; the
+// entry of a key is there two steps later.
+
+`default_nettype none
+
+`include "epic_check.vh"
+
+module epic_edge_table #(
+    parameter EDGES = 32,    // 2 to 256
+    parameter ENTRY_W = 320,
+    parameter QPN_W = 24
+) (
+    input  wire               clk,
+    input  wire               rst,
+
+    input  wire               write,
+    input  wire [7:0]         write_index,
+    input  wire               write_used,   // 0: the entry is free from now on
+    input  wire [QPN_W-1:0]   write_qpn,
+    input  wire [ENTRY_W-1:0] write_entry,
+
+    input  wire               step,         // the pipeline moves
+    input  wire [QPN_W-1:0]   qpn,
+    output reg                hit,          // two steps after `qpn`
+    output reg  [7:0]         index,
+    output wire [ENTRY_W-1:0] entry
+);
+
+localparam INDEX_W = $clog2(EDGES);
+
+`EPIC_CHECK(g_check_edges, EDGES >= 2 && EDGES <= 256,
+    ("epic_edge_table: EDGES is %0d, expected 2 to 256", EDGES))
+
+reg [EDGES-1:0] used_reg;
+reg [QPN_W-1:0] key_reg [0:EDGES-1];
+reg [EDGES-1:0] match_reg;
+
+integer e;
+always @(posedge clk) begin
+    for (e = 0; e < EDGES; e = e + 1) begin
+        if (write && write_index == e[7:0]) begin
+            used_reg[e] <= write_used;
+            key_reg[e] <= write_qpn;
+        end
+        if (step) match_reg[e] <= used_reg[e] && key_reg[e] == qpn;
+    end
+    if (rst) begin
+        used_reg <= {EDGES{1'b0}};
+        match_reg <= {EDGES{1'b0}};
+    end
+end
+
+// At most one matches: QPNs of a node are unique.
+reg [7:0] found;
+integer i;
+always @* begin
+    found = 8'd0;
+    for (i = 0; i < EDGES; i = i + 1)
+        if (match_reg[i]) found = found | i[7:0];
+end
+
+always @(posedge clk) begin
+    if (step) begin
+        hit <= match_reg != {EDGES{1'b0}};
+        index <= found;
+    end
+    if (rst) hit <= 1'b0;
+end
+
+epic_ram #(.WIDTH(ENTRY_W), .DEPTH(EDGES)) entries (
+    .clk(clk),
+    .write(write), .write_addr(write_index[INDEX_W-1:0]), .write_data(write_entry),
+    .read(step), .read_addr(found[INDEX_W-1:0]), .read_data(entry)
+);
+
+endmodule
+
+`default_nettype wire

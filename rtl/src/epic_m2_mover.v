@@ -1,0 +1,182 @@
+// Mode II, the data: executes MOVE records in order, one beat a cycle. Beats of a port's payload (A, or thrown away) and of
+// the store (B) go through the lanes into the store and to the ports' payload FIFOs. Nothing here waits once a move has
+// started but for beats of its payload: who orders a move has seen to it that the ports have room.
+
+`default_nettype none
+
+`include "epic_check.vh"
+
+module epic_m2_mover #(
+    parameter DATA_W = 128,    // 64, 128, 256 or 512
+    parameter PORTS = 4,       // 2 to 8
+    parameter MTU = 1024,
+    parameter SLOTS = 128,     // agg slots; as many bcast slots. A power of two
+    parameter FP32 = 0,        // 1: floating-point lanes
+    parameter LATENCY = FP32 != 0 ? 8 : 2,  // of the lanes
+    parameter MOVE_BITS = 172  // MOVE_W
+) (
+    input  wire                    clk,
+    input  wire                    rst,
+
+    input  wire                    move_valid,
+    input  wire [MOVE_BITS-1:0]    move_data,
+    output wire                    move_ready,
+    output wire                    idle,
+
+    input  wire [PORTS-1:0]        payload_valid,
+    input  wire [PORTS*DATA_W-1:0] payload_data,
+    output wire [PORTS-1:0]        payload_ready,
+
+    output wire [PORTS-1:0]        push,
+    output wire [DATA_W-1:0]       push_data
+);
+
+`include "epic_types.vh"
+`include "epic_m2_types.vh"
+
+`EPIC_CHECK(g_check_data_w, DATA_W == 64 || DATA_W == 128 || DATA_W == 256 || DATA_W == 512,
+    ("epic_m2_mover: DATA_W is %0d, expected 64, 128, 256 or 512", DATA_W))
+`EPIC_CHECK(g_check_slots, SLOTS >= 2 && SLOTS <= 8192 && (SLOTS & (SLOTS - 1)) == 0,
+    ("epic_m2_mover: SLOTS is %0d, expected a power of two from 2 to 8192", SLOTS))
+`EPIC_CHECK(g_check_record, MOVE_BITS == MOVE_W, ("epic_m2_mover: MOVE_BITS is not that of epic_m2_types.vh"))
+
+localparam BYTES = DATA_W / 8;
+localparam BYTES_LOG2 = $clog2(BYTES);
+localparam BEATS = (MTU + BYTES - 1) / BYTES;
+localparam BEAT_W = BEATS < 2 ? 1 : $clog2(BEATS);
+localparam COUNT_W = 14 - BYTES_LOG2 + 1;
+localparam PLACE_W = $clog2(SLOTS) + 1;   // slot and half
+localparam ADDR_W = PLACE_W + BEAT_W;
+localparam STAGES = LATENCY + 1;          // from a read to the write
+
+function [COUNT_W-1:0] beats_of(input [13:0] length);
+    beats_of = {1'b0, length[13:BYTES_LOG2]} + {{COUNT_W - 1{1'b0}}, length[BYTES_LOG2-1:0] != {BYTES_LOG2{1'b0}}};
+endfunction
+
+// ------------------------------------------------------------------------------------------------------- the move in hand
+reg                 busy_reg;
+reg [MOVE_BITS-1:0] move_reg;
+reg [COUNT_W-1:0]   beat_reg, in_beats_reg, out_beats_reg;
+
+wire [2:0]         src = move_reg[MOVE_SRC_LSB +: MOVE_SRC_WIDTH];
+wire [PLACE_W-1:0] from = move_reg[MOVE_FROM_LSB +: PLACE_W];
+wire [PLACE_W-1:0] to = move_reg[MOVE_TO_LSB +: PLACE_W];
+wire               takes = beat_reg < in_beats_reg;
+wire               makes = beat_reg < out_beats_reg;
+
+// The store holds what earlier moves wrote only when they have left the lanes.
+reg  [STAGES-1:0]         writing_reg;
+reg  [STAGES*PLACE_W-1:0] place_reg;
+reg                       hazard;
+integer h;
+always @* begin
+    hazard = 1'b0;
+    for (h = 0; h < STAGES; h = h + 1)
+        hazard = hazard || (writing_reg[h] && place_reg[PLACE_W*h +: PLACE_W] == from);
+end
+// Within a move each beat has its own address.
+wire blocked = hazard && beat_reg == {COUNT_W{1'b0}};
+
+reg [DATA_W-1:0] arriving;
+reg              arrived;
+integer p;
+always @* begin
+    arriving = {DATA_W{1'b0}};
+    arrived = 1'b0;
+    for (p = 0; p < PORTS; p = p + 1)
+        if (src == p[2:0]) begin
+            arriving = payload_data[DATA_W*p +: DATA_W];
+            arrived = payload_valid[p];
+        end
+end
+
+wire go = busy_reg && !blocked && (!takes || arrived);
+wire [COUNT_W-1:0] after = beat_reg + 1'b1;
+wire last = after >= in_beats_reg && after >= out_beats_reg;
+
+genvar g;
+generate
+    for (g = 0; g < PORTS; g = g + 1) begin : g_ready
+        assign payload_ready[g] = go && takes && src == g[2:0];
+    end
+endgenerate
+
+assign move_ready = !busy_reg || (go && last);
+assign idle = !busy_reg && !move_valid && writing_reg == {STAGES{1'b0}};
+
+wire [COUNT_W-1:0] new_in = beats_of(move_data[MOVE_IN_BYTES_LSB +: MOVE_IN_BYTES_WIDTH]);
+wire [COUNT_W-1:0] new_out = beats_of(move_data[MOVE_OUT_BYTES_LSB +: MOVE_OUT_BYTES_WIDTH]);
+
+always @(posedge clk) begin
+    if (go) beat_reg <= after;
+    if (move_ready) begin
+        busy_reg <= move_valid && (new_in != {COUNT_W{1'b0}} || new_out != {COUNT_W{1'b0}});
+        move_reg <= move_data;
+        beat_reg <= {COUNT_W{1'b0}};
+        in_beats_reg <= new_in;
+        out_beats_reg <= new_out;
+    end
+    if (rst) busy_reg <= 1'b0;
+end
+
+// ------------------------------------------------------------------------------------------- the record, as payload beats
+wire [127:0] record = {
+    move_reg[MOVE_HELD_LSB +: MOVE_HELD_WIDTH], 18'd0, move_reg[MOVE_HELD_BYTES_LSB +: MOVE_HELD_BYTES_WIDTH],
+    move_reg[MOVE_OTHER_LSB +: MOVE_OTHER_WIDTH], 18'd0, move_reg[MOVE_OTHER_BYTES_LSB +: MOVE_OTHER_BYTES_WIDTH]
+};
+reg [575:0] record_bytes;  // byte 0 of the payload in the low bits
+integer b;
+always @* begin
+    record_bytes = 576'd0;
+    for (b = 0; b < 16; b = b + 1) record_bytes[8*b +: 8] = record[127-8*b -: 8];
+end
+wire [DATA_W-1:0] record_beat = DATA_W == 64 && beat_reg[0] ? record_bytes[64 +: DATA_W] : record_bytes[0 +: DATA_W];
+
+// ---------------------------------------------------------------------------------------------------- store and lanes
+// The reading stage, then LATENCY stages in the lanes; what belongs to a beat goes along with it.
+reg  [DATA_W-1:0]         a_reg;
+reg  [3:0]                op_reg;
+reg                       little_reg;
+reg  [STAGES-1:0]         valid_reg;
+reg  [STAGES*BEAT_W-1:0]  index_reg;
+reg  [STAGES*PORTS-1:0]   ports_reg;
+wire [DATA_W-1:0]         b_data, out_data;
+wire                      out_valid;
+
+always @(posedge clk) begin
+    a_reg <= move_reg[MOVE_RECORD_LSB] ? record_beat : arriving;
+    op_reg <= move_reg[MOVE_OP_LSB +: MOVE_OP_WIDTH];
+    little_reg <= move_reg[MOVE_LITTLE_LSB];
+    valid_reg <= {valid_reg[STAGES-2:0], go && makes};
+    writing_reg <= {writing_reg[STAGES-2:0], go && makes && move_reg[MOVE_WRITE_LSB]};
+    place_reg <= {place_reg[(STAGES-1)*PLACE_W-1:0], to};
+    index_reg <= {index_reg[(STAGES-1)*BEAT_W-1:0], beat_reg[BEAT_W-1:0]};
+    ports_reg <= {ports_reg[(STAGES-1)*PORTS-1:0], move_reg[MOVE_PORTS_LSB +: PORTS]};
+    if (rst) begin
+        valid_reg <= {STAGES{1'b0}};
+        writing_reg <= {STAGES{1'b0}};
+    end
+end
+
+epic_ram #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
+    .clk(clk),
+    .write(writing_reg[STAGES-1]),
+    .write_addr({place_reg[(STAGES-1)*PLACE_W +: PLACE_W], index_reg[(STAGES-1)*BEAT_W +: BEAT_W]}),
+    .write_data(out_data),
+    .read(go), .read_addr({from, beat_reg[BEAT_W-1:0]}), .read_data(b_data)
+);
+
+epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .LATENCY(LATENCY)) lanes (
+    .clk(clk), .rst(rst),
+    .in_valid(valid_reg[0]), .in_op(op_reg), .in_little(little_reg), .in_a(a_reg), .in_b(b_data),
+    .out_valid(out_valid), .out_data(out_data)
+);
+
+assign push = {PORTS{valid_reg[STAGES-1]}} & ports_reg[(STAGES-1)*PORTS +: PORTS];
+assign push_data = out_data;
+
+wire unused = &{1'b0, out_valid, record_bytes, move_reg, valid_reg};
+
+endmodule
+
+`default_nettype wire

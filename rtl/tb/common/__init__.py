@@ -1,0 +1,1 @@
+"""What the benches share: how they are built and run, streams, frames."""

@@ -1,0 +1,114 @@
+"""Benches: the cocotb tests of rtl/tb/<module>, one check for each simulator and parameter set that a bench names.
+
+A folder whose tests are plain pytest (arithmetic, on Verilated units) is one check. A bench that fails is run again
+with its waves dumped, into the same folder.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from epic_spec.errors import ConfigError
+from epic_testbed.rtl.check import tools
+from epic_testbed.rtl.check.manifest import Parameters, label
+from epic_testbed.rtl.check.model import Check, CheckFailed, Context, Figures, Kind
+from epic_testbed.rtl.check.sources import RTL
+
+TB = RTL / "tb"
+_DEADLINE = 560.0
+_NO_BENCH = ("common", "mutants")
+_WORKER = Path(__file__).with_name("bench_worker.py")
+
+
+def folders() -> list[Path]:
+    """The folders of rtl/tb that hold tests."""
+    return sorted({p.parent for p in TB.glob("*/test_*.py")} - {TB / name for name in _NO_BENCH})
+
+
+def checks() -> list[Check]:
+    """The benches. The first that a bench names as small is in level test, for the rest there is pytest (tests/rtl)."""
+    found = []
+    for row in _listed():
+        if "error" in row:
+            name = f"bench/{row['folder']}"
+            found.append(Check(name, Kind.BENCH, "test", _DEADLINE, partial(_unreadable, row["error"])))
+            continue
+        if row["simulator"] is None:
+            name = f"bench/{row['folder']}"
+            found.append(Check(name, Kind.BENCH, "test", _DEADLINE, partial(_pytest, TB / row["folder"])))
+            continue
+        parameters: Parameters = row["parameters"]
+        name = f"bench/{row['folder']}/{row['simulator']}/{label(parameters)}"
+        level = "test" if row["first"] else "verify"
+        found.append(Check(name, Kind.BENCH, level, _DEADLINE, partial(_cocotb, row)))
+    return found
+
+
+def _listed() -> list[dict[str, Any]]:
+    """What the benches say of themselves; they are read by a process of their own."""
+    if not folders():
+        return []
+    tools.require_package("cocotb", "cocotb==2.1.0")
+    done = subprocess.run(
+        [tools.python(), str(_WORKER), "list", *map(str, folders())],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
+        raise ConfigError(f"rtl/tb: the benches can't be listed: {last}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+async def _unreadable(error: str, context: Context) -> Figures:
+    raise CheckFailed(error)
+
+
+async def _cocotb(row: dict[str, Any], context: Context) -> Figures:
+    tools.require_package("cocotb", "cocotb==2.1.0")
+    _simulator(row["simulator"])
+    outcome = context.folder / "outcome.json"
+    command = [tools.python(), str(_WORKER), "run", json.dumps(row), str(outcome)]
+    done = await context.execute(command)
+    found = json.loads(outcome.read_text()) if outcome.exists() else {"failed": {"bench": done.tail()}}
+    figures = {"tests": len(found.get("passed", [])), **found.get("figures", {})}
+    if not found["failed"]:
+        return figures
+    # Once more, to see it.
+    await context.execute([*command, "waves"])
+    again = json.loads(outcome.read_text()) if outcome.exists() else {}
+    (context.folder / "output.txt").write_text(done.output)
+    text = "; ".join(f"{test}: {why}" for test, why in found["failed"].items())
+    log = found.get("log", "")
+    look = f"gtkwave {again['waves']}" if again.get("waves") else f"less {log or '{folder}/output.txt'}"
+    raise CheckFailed(f"{text} (log: {log or 'output.txt'})", figures, look)
+
+
+def _simulator(name: str) -> None:
+    """Raises ToolMissing where the simulator is not there."""
+    if name == "icarus":
+        tools.icarus()
+    else:
+        tools.verilator()
+
+
+async def _pytest(folder: Path, context: Context) -> Figures:
+    report = context.folder / "report.xml"
+    _simulator("verilator")
+    command = [tools.python(), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(folder)]
+    done = await context.execute([*command, f"--junitxml={report}", f"--basetemp={context.folder / 'temp'}"])
+    (context.folder / "output.txt").write_text(done.output)
+    tree = ElementTree.parse(report) if report.exists() else None  # noqa: S314 (pytest wrote it)
+    cases = list(tree.getroot().iter("testcase")) if tree is not None else []
+    figures = {"tests": len(cases)}
+    if done.code or not cases:
+        raise CheckFailed(done.tail(3) or f"exit code {done.code}", figures, "less {folder}/output.txt")
+    return figures

@@ -1,0 +1,171 @@
+"""`epic check rtl` as a command: which checks there are, and what it answers to wrong input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+
+import pytest
+import typer
+
+from epic_spec.command import build_app, run
+from epic_spec.errors import ConfigError
+from epic_testbed.proofs.scratch import scratch
+from epic_testbed.rtl.check import bench, cli, display, lint, manifest, proof, readme, runner, sources, synth
+from epic_testbed.rtl.check.model import LEVELS, Check, Kind
+
+pytest.importorskip("cocotb")
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    return build_app([cli.register])
+
+
+def listed(app: typer.Typer, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict]:
+    assert run(app, ["check", "rtl", "--list", "--json", *arguments]) == 0
+    return {row["name"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
+
+
+def test_every_module_is_linted(app: typer.Typer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {f"lint/{name}" for name in sources.modules()} <= set(listed(app, capsys))
+
+
+def test_verify_has_what_test_has(app: typer.Typer, capsys: pytest.CaptureFixture[str]) -> None:
+    small, large = listed(app, capsys), listed(app, capsys, "--level", "verify")
+    assert set(small) < set(large)
+    assert all(row["level"] in LEVELS for row in large.values())
+    assert any(name.startswith("mutant/") for name in large)
+
+
+def test_only_reaches_every_level(app: typer.Typer, capsys: pytest.CaptureFixture[str]) -> None:
+    found = listed(app, capsys, "--only", "syn/*", "--only", "mutant/epic_fifo-plain/*")
+    assert "syn/fp32-add" in found and "mutant/epic_fifo-plain/never-full" in found
+    assert not any(name.startswith("lint/") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--level", "all"], "level = 'all', expected one of test, verify"),
+        (["--jobs", "0"], "jobs = 0, expected 1 to 256"),
+        (["--only", "lint/nothing"], "only = 'lint/nothing': no check has such a name"),
+    ],
+)
+def test_bad_input_is_one_line(
+    app: typer.Typer, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert run(app, ["check", "rtl", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_a_manifest_with_an_unknown_key_is_refused(tmp_path) -> None:
+    path = tmp_path / "proofs.toml"
+    path.write_text('[one]\nproperties = "epic_fifo_props"\ncover = 3\ndeep = 4\n')
+    with pytest.raises(ConfigError, match=r"proofs\.toml: one: deep = 4, expected no such key"):
+        proof.rows(path)
+
+
+def test_parameters_are_integers(tmp_path) -> None:
+    row = manifest.Row(tmp_path / "lint.toml", "epic_fifo", {"sets": [{"DEPTH": "4"}]})
+    with pytest.raises(ConfigError, match="expected a table of integers"):
+        row.parameter_sets("sets")
+
+
+def test_a_module_uses_what_its_text_instantiates() -> None:
+    known = sources.modules()
+    names = [path.stem for path in sources.closure(["epic_fifo"], known)]
+    assert names == ["epic_fifo", "epic_ram"]
+
+
+def test_every_folder_with_tests_is_a_bench() -> None:
+    folders = {check.name.split("/")[1] for check in bench.checks()}
+    assert folders == {folder.name for folder in bench.folders()}
+
+
+def test_every_proof_has_a_mutant() -> None:
+    by_properties = {p.name: p.top for p in proof.rows()}
+    hunted = {by_properties[m.proof] for m in proof.mutants()}
+    assert hunted == set(by_properties.values())
+
+
+def test_lint_names_modules_that_exist() -> None:
+    assert {row.name for row in lint.rows()} == set(sources.modules())
+
+
+FIGURES = {
+    "target": "ecp5-85", "top": "epic_icrc", "DATA_W": 128,
+    "lut": 1702, "ff": 283, "ram": 0, "dsp": 0, "fmax": 112.0, "path": "a to b",
+}  # fmt: skip
+
+
+def test_the_readme_must_have_the_figures(tmp_path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{readme.BEGIN}\n{readme.END}\nbehind\n")
+    rows = {"syn/icrc-128": FIGURES}
+    assert len(readme.differences(rows, path)) == 1
+    readme.write(rows, ["icrc-128", "rx-128"], path)
+    assert readme.differences(rows, path) == []
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("behind\n")
+    assert "| icrc-128 | ecp5-85 | `epic_icrc` DATA_W 128 | 1,702 | 283 | 0 | 0 | 112.0 | 14.3 |" in text
+    assert len(readme.differences({"syn/icrc-128": {**FIGURES, "lut": 1703}}, path)) == 1
+    # Another one comes; this one stays until its configuration is gone.
+    readme.write({"syn/rx-128": {**FIGURES, "lut": 9, "path": "c to d"}}, ["icrc-128", "rx-128"], path)
+    assert readme.differences(rows, path) == [] and "- rx-128: c to d" in path.read_text()
+    readme.write({}, ["rx-128"], path)
+    assert "icrc-128" not in path.read_text()
+
+
+def test_the_readme_has_its_markers() -> None:
+    assert readme.differences({}) == [] and readme.BEGIN in readme.README.read_text()
+
+
+def test_a_harness_connects_every_port() -> None:
+    ports = {
+        "clk": {"direction": "input", "bits": [2]},
+        "data": {"direction": "input", "bits": [3, 4, 5]},
+        "sum": {"direction": "output", "bits": [6, 7]},
+    }
+    text = synth.harness("unit", ports)
+    assert "unit dut (.clk(clk), .data(in[0 +: 3]), .sum(out[0 +: 2]));" in text
+
+
+def test_timing_takes_the_path_of_the_clock() -> None:
+    def step(kind: str, delay: float, to: str) -> dict:
+        return {"type": kind, "delay": delay, "from": {"cell": "dut.a_TRELLIS_FF_Q"}, "to": {"cell": to}}
+
+    steps = [step("clk-to-q", 0.5, "x"), step("routing", 2.0, "x"), step("logic", 0.5, "x")]
+    path = [*steps, step("setup", 0.0, "dut.b_TRELLIS_FF_Q_1")]
+    report = {
+        "fmax": {"clk": {"achieved": 123.456}},
+        "critical_paths": [
+            {"from": "<async>", "to": "posedge clk", "path": []},
+            {"from": "posedge clk", "to": "posedge clk", "path": path},
+        ],
+    }
+    figures = synth.timing(report)
+    assert figures["fmax"] == 123.5
+    assert figures["path"] == "a to b: 1.0 ns logic in 1 levels, 2.0 ns routing"
+
+
+def test_a_bench_that_fails_is_run_again_with_waves(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a simulation in which a test fails, then the test is named and the waves of a second run can be opened."""
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        "import json, pathlib, sys\n"
+        "said = {'passed': ['idle'], 'failed': {'burst': 'beat 3'}, 'figures': {'gap': 2}, 'log': 'sim.log',\n"
+        "        'waves': 'unit.fst' if 'waves' in sys.argv else ''}\n"
+        "pathlib.Path(sys.argv[3]).write_text(json.dumps(said))\n"
+    )
+    monkeypatch.setattr(bench, "_WORKER", worker)
+    monkeypatch.setattr(bench, "_simulator", lambda name: None)
+    row = {"folder": "unit", "simulator": "icarus", "parameters": {}}
+    check = Check("bench/unit", Kind.BENCH, "test", 20.0, partial(bench._cocotb, row))
+    with scratch("check") as files:
+        (result,) = asyncio.run(runner.run([check], files, 1, display.Silent(), tmp_path / "keep"))
+    assert result.message == "burst: beat 3 (log: sim.log)"
+    assert result.figures == {"tests": 1, "gap": 2}
+    assert result.look == "gtkwave unit.fst"
