@@ -10,7 +10,7 @@ import sys
 
 def main() -> None:
     """The command line."""
-    from pyosys import libyosys  # type: ignore[import-untyped]
+    from pyosys import libyosys
 
     libyosys.run_pass(f"script {sys.argv[1]}", libyosys.Design())
 
