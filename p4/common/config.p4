@@ -74,6 +74,6 @@ const bit<3> WORDS_SUM = 2;
 const bit<3> WORDS_MAX = 3;
 const bit<3> WORDS_MIN = 4;
 const bit<3> WORDS_OR = 5;
-const bit<3> WORDS_READ = 6;
+@noWarn("unused") const bit<3> WORDS_READ = 6;
 
 #endif
