@@ -43,12 +43,13 @@ run: setup ## the main job: a tree of switches and ranks over real sockets, ever
 	@echo "run: epic run $(ARGS)"
 	@$(BIN)/epic run $(ARGS)
 
-lint: setup ## style, types, the import contract, generated files, references between spec text and data
+lint: setup ## style, types, the import contract, generated files, spec text against data, rules of the P4 programs
 	@echo "lint: ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
 	@echo "lint: mypy"; $(BIN)/mypy
 	@echo "lint: imports"; $(BIN)/lint-imports --no-logo 2>/dev/null | tail -n 3 || $(BIN)/lint-imports
 	@echo "lint: generated files"; $(BIN)/epic spec gen --check
 	@echo "lint: spec"; $(BIN)/epic spec lint
+	@echo "lint: p4"; $(BIN)/epic check p4 --no-compilers
 
 test: lint build/p4rt-shell-venv/.stamp ## lint, proofs, then every test
 	@echo "test: proofs"; $(BIN)/epic check tla --level test
