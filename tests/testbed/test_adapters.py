@@ -185,7 +185,7 @@ def test_a_switch_started_in_a_thread_that_ends_lives_on(make: MakeSoft) -> None
 def test_a_switch_that_hangs_is_an_error_after_the_deadline_and_is_replaced(
     make: MakeSoft, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(soft, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(soft.SoftDut, "CALL_SECONDS", 0.5)
     dut = make(engine="testbed.odd_engines:HangsAtInstall")
     bench = Bench(dut)
     group = bench.install(2)
