@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,13 +23,13 @@ from epic_host.control import ControlServer
 from epic_host.transport.config import take
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup
-from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.interfaces import GroupStatus
 from epic_p4.control import GroupController, ProgramModel
 from epic_p4.p4runtime.bmv2 import Bmv2Registers
 from epic_p4.p4runtime.client import P4RuntimeBackend, PipelineConfig
 from epic_spec.errors import AbortedError, ConfigError, EpicError
 from epic_testbed.child import die_with
-from epic_testbed.p4 import BMV2
+from epic_testbed.p4 import BMV2, group_status
 from epic_testbed.p4.program import SOURCES
 
 T = TypeVar("T")
@@ -138,7 +137,7 @@ class Bmv2Switch:
         except BaseException:
             self._switch.close()
             raise
-        # Generations go on from the clock's seconds: a switch that outlives its controller is not reused here.
+        # The switch is new and ends with this controller, so generations start from the first.
         self._controller = GroupController(self._backend, ProgramModel.of(self._backend.schema))
 
     def run(self) -> None:
@@ -186,9 +185,7 @@ class Bmv2Switch:
 
     def status(self, group: int) -> GroupStatus:
         """Slots, read over Thrift: BMv2's P4Runtime has no register reads."""
-        reading = self._controller.status(group)
-        slots = tuple(SlotStatus(slot.cell, slot.bitmap, slot.done) for slot in reading.slots)
-        return GroupStatus(group, reading.epoch, slots, ())
+        return group_status(self._controller.status(group))
 
     def counters(self) -> dict[str, int]:
         """The program's counters."""
@@ -211,7 +208,6 @@ def serve(path: Path) -> None:
             control.close()
     finally:
         switch.close()
-        sys.stdout.flush()
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from epic_models.reference.group import EngineGroup
-from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.interfaces import GroupStatus
 from epic_p4.control.backend import DirectBackend
 from epic_p4.control.controller import GroupController
 from epic_p4.control.program import ProgramModel
 from epic_p4.control.schema import schema_of
 from epic_p4.p4info import generate
 from epic_p4.switch import P4Switch
+from epic_testbed.p4 import group_status
 from epic_testbed.p4.program import TARGETS, compiled
 
 
@@ -50,6 +51,4 @@ class P4Device:
 
     def status(self, group: int) -> GroupStatus:
         """The live slots of a group; a Mode III engine knows no edge in error."""
-        reading = self._controller.status(group)
-        slots = tuple(SlotStatus(slot.cell, slot.bitmap, slot.done) for slot in reading.slots)
-        return GroupStatus(group, reading.epoch, slots, ())
+        return group_status(self._controller.status(group))
