@@ -11,21 +11,16 @@ from typing import Final
 
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import Edge, EngineGroup
-from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.interfaces import GroupStatus
 from epic_spec.errors import ConfigError, ResourceError
 from epic_spec.tables import COUNTERS, Datatype, Operator
 from epic_testbed.dut import DutError
-from epic_testbed.rtl import build
+from epic_testbed.rtl import build, registers
 from epic_testbed.rtl.model import RtlModel
 from epic_testbed.rtl.records import Record, constants
 
 TYPES: Final = build.RTL / "src" / "epic_types.vh"
 
-_IDENTITY, _ID = 0x45504943, 0x000
-_SHAPE, _SLOTS, _MTU, _TABLES, _FAN, _RANKS = 0x008, 0x00C, 0x010, 0x014, 0x018, 0x01C
-_CONTROL, _STATUS, _COMMAND, _DATA = 0x020, 0x024, 0x030, 0x040
-_STATE_TAG, _STATE_BITMAP, _STATE_FLAGS = 0x080, 0x084, 0x08C
-_PORT, _COUNTER = 0x100, 0x200
 _DATA_WORDS: Final = 10
 
 # Cycles without a beat at any port after which nothing more comes: more than a frame needs from its last beat in to the
@@ -52,13 +47,18 @@ class Shape:
     @classmethod
     def of(cls, model: RtlModel) -> Shape:
         """Reads them. Raises DutError when this is no EPIC engine."""
-        if model.read(_ID) != _IDENTITY:
-            raise DutError(f"register ID = {model.read(_ID):#x}, expected {_IDENTITY:#x}")
-        shape, tables, fan = model.read(_SHAPE), model.read(_TABLES), model.read(_FAN)
+        if model.read(registers.ID) != registers.IDENTITY:
+            raise DutError(f"register ID = {model.read(registers.ID):#x}, expected {registers.IDENTITY:#x}")
+        shape, tables, fan = (
+            model.read(registers.SHAPE),
+            model.read(registers.TABLES),
+            model.read(registers.FAN),
+        )
         return cls(
             mode=shape & 15, ports=shape >> 4 & 15, bytes=1 << (shape >> 8 & 15), fp32=bool(shape >> 12 & 1),
-            slots=model.read(_SLOTS), mtu=model.read(_MTU), edges=tables & 0xFFFF, groups=tables >> 16,
-            children=fan & 0xFFFF, rows=fan >> 16, ranks=model.read(_RANKS),
+            slots=model.read(registers.SLOTS), mtu=model.read(registers.MTU),
+            edges=tables & 0xFFFF, groups=tables >> 16,
+            children=fan & 0xFFFF, rows=fan >> 16, ranks=model.read(registers.RANKS),
         )  # fmt: skip
 
     def offers(self) -> EngineCapabilities:
@@ -131,7 +131,7 @@ class RtlDevice:
 
     def forward(self, *, ports: int, flood: int) -> None:
         """Which ports' frames that are not EPIC's are forwarded, and where to when the table does not say (bits)."""
-        self.model.write(_CONTROL, ports | flood << 8)
+        self.model.write(registers.CONTROL, ports | flood << 8)
 
     def route(self, entry: int, mac: str, port: int | None) -> None:
         """Sets an entry of the forwarding table; without a port it is free."""
@@ -201,7 +201,7 @@ class RtlDevice:
     def _drain(self) -> None:
         """Until nothing of a removed group is in the core."""
         for _ in range(1000):
-            if self.model.read(_STATUS) & 2:
+            if registers.idle(self.model):
                 return
 
     def groups(self) -> tuple[int, ...]:
@@ -210,12 +210,12 @@ class RtlDevice:
 
     def counters(self) -> dict[str, int]:
         """Counters by the names of epic.toml."""
-        return {name: self.model.read(_COUNTER + 4 * i) for i, name in enumerate(COUNTERS)}
+        return {name: self.model.read(registers.COUNTER + 4 * i) for i, name in enumerate(COUNTERS)}
 
     def port_counters(self, port: int) -> dict[str, int]:
         """What the spec has no counter for: frames lost for want of room, called bad by the MAC, forwarded."""
         names = ("overflow", "bad_frame", "forwarded")
-        return {name: self.model.read(_PORT + 16 * port + 4 * i) for i, name in enumerate(names)}
+        return {name: self.model.read(registers.PORT + 16 * port + 4 * i) for i, name in enumerate(names)}
 
     def status(self, number: int) -> GroupStatus:
         """The live slots of a group; a Mode III engine knows no edge in error."""
@@ -224,10 +224,8 @@ class RtlDevice:
         slots = []
         for slot in range(installed.slot_base, installed.slot_base + params.slots):
             self._command("TABLE_SLOT_READ", slot, None)
-            flags = self.model.read(_STATE_FLAGS)
-            if flags & 2:
-                bitmap = self.model.read(_STATE_BITMAP) | self.model.read(_STATE_BITMAP + 4) << 32
-                slots.append(SlotStatus(self.model.read(_STATE_TAG), bitmap, bool(flags & 1)))
+            if (live := registers.slot(self.model)) is not None:
+                slots.append(live)
         return GroupStatus(number, params.epoch, tuple(slots), ())
 
     # ------------------------------------------------------------------------------------------------------- tables
@@ -318,10 +316,8 @@ class RtlDevice:
         )
 
     def _command(self, table: str, index: int, data: int | None) -> None:
-        if data is not None:
-            for word in range(_DATA_WORDS):
-                self.model.write(_DATA + 4 * word, data >> 32 * word & 0xFFFFFFFF)
-        self.model.write(_COMMAND, self._constants[table] << 28 | index)
+        words = 0 if data is None else _DATA_WORDS
+        registers.command(self.model, self._constants[table], index, data or 0, words)
 
 
 def _mac(address: str) -> int:

@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from epic_models.reference.group import EngineGroup
-from epic_models.reference.interfaces import GroupStatus, SlotStatus
+from epic_models.reference.interfaces import GroupStatus
 from epic_spec.errors import ConfigError, ResourceError
-from epic_testbed.rtl import build, tables2
+from epic_testbed.rtl import build, registers, tables2
 from epic_testbed.rtl.device import RtlDevice, Shape
 from epic_testbed.rtl.model import RtlModel
 from epic_testbed.rtl.tables2 import Command, Placed, command
-
-# The registers of rtl/src/epic_regs.v that are used here.
-_STATUS, _COMMAND, _DATA = 0x024, 0x030, 0x040
-_STATE_TAG, _STATE_BITMAP, _STATE_FLAGS = 0x080, 0x084, 0x08C
 
 # Cycles after the scan of all timers in which the first packet of one that is due is on its way.
 _MARGIN: Final = 60
@@ -57,7 +53,7 @@ class Mode2Device(RtlDevice):
 
     def idle(self) -> bool:
         """Whether the core has nothing to do before the next frame or timer."""
-        return bool(self.model.read(_STATUS) & 2)
+        return registers.idle(self.model)
 
     # ------------------------------------------------------------------------------------------------------- groups
 
@@ -103,13 +99,11 @@ class Mode2Device(RtlDevice):
         params, slots, failed = placed.entry.params, [], []
         for slot in range(placed.slot_base, placed.slot_base + params.window):
             self._run([command("TABLE_SLOT_READ", slot, placed.index, 1)])
-            flags = self.model.read(_STATE_FLAGS)
-            if flags & 2:
-                bitmap = self.model.read(_STATE_BITMAP) | self.model.read(_STATE_BITMAP + 4) << 32
-                slots.append(SlotStatus(self.model.read(_STATE_TAG), bitmap, bool(flags & 1)))
+            if (live := registers.slot(self.model)) is not None:
+                slots.append(live)
         for edge, end in zip(placed.edges, placed.ends, strict=True):
             self._run([command("TABLE_EDGE_READ", edge)])
-            if self.model.read(_STATE_FLAGS) & 1:
+            if self.model.read(registers.STATE_FLAGS) & 1:
                 failed.append(end.name)
         return GroupStatus(number, params.epoch, tuple(slots), tuple(failed))
 
@@ -122,6 +116,4 @@ class Mode2Device(RtlDevice):
 
     def _run(self, commands: Iterable[Command]) -> None:
         for table, at, data, words in commands:
-            for word in range(words):
-                self.model.write(_DATA + 4 * word, data >> 32 * word & 0xFFFFFFFF)
-            self.model.write(_COMMAND, table << 28 | at)
+            registers.command(self.model, table, at, data, words)
