@@ -312,17 +312,30 @@ class Construct(Expression):
 
 @dataclass(slots=True, eq=False)
 class ListExpr(Expression):
-    """`{a, b}`: a tuple."""
+    """`{a, b}`: a tuple. `dots`: it ends with `...`, the defaults of what is left; none after the check has `dots`."""
 
     items: list[Expression]
+    dots: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class StructExpr(Expression):
-    """`{a = 1, b = 2}`; after the check `type` is a struct, header or record, one entry a field, in order."""
+    """`{a = 1, b = 2}`; after the check `type` is a struct, header or record, one entry a field, in order.
+
+    `dots` as in ListExpr.
+    """
 
     items: list[tuple[str, Expression]]
     type_ref: TypeRef | None = None
+    dots: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class DefaultValue(Expression):
+    """What `...` stands for (section 8.26): 0, false, the first name of an enum, `error.NoError`, an invalid header.
+
+    Only the check makes it.
+    """
 
 
 @dataclass(slots=True, eq=False)

@@ -197,8 +197,6 @@ class _Lexing:
             if text in self.fixed:
                 return self.fixed[text]
             return "TYPE_ID" if self.scopes.is_type(text) else "IDENTIFIER"
-        if text == "...":
-            raise UnsupportedError(self.pos(lexeme), "default initializer '...'")
         if text == "<" and previous in {"IDENTIFIER", "TYPE_ID"} and self._type_follows(index + 1):
             return "LANGLE_ARGS"
         if text == ">" and index + 1 < len(self.lexemes):

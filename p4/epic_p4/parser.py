@@ -670,10 +670,12 @@ class _Builder(Transformer):  # type: ignore[type-arg]
         raise UnsupportedError(self.pos(c[0]), "argument '_'")
 
     def list_expr(self, c: list[Any]) -> ast.Expression:
-        return ast.ListExpr(self.pos(c[0]), c[1:])
+        items = _drop(c[1:], "DOTS")
+        return ast.ListExpr(self.pos(c[0]), items, dots=len(items) < len(c) - 1)
 
     def struct_expr(self, c: list[Any]) -> ast.Expression:
-        return ast.StructExpr(self.pos(c[0]), c[1:])
+        items = _drop(c[1:], "DOTS")
+        return ast.StructExpr(self.pos(c[0]), items, dots=len(items) < len(c) - 1)
 
     def named_value(self, c: list[Any]) -> tuple[str, ast.Expression]:
         name, value = _drop(c, "ASSIGN")

@@ -200,6 +200,14 @@ class TupleType(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class DotsType(Type):
+    """The type of `{..., }` before its use has given it a type."""
+
+    def __str__(self) -> str:
+        return "{...} of unknown type"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordType(Type):
     """The type of `{a = 1, b = 2}` before its use has given it a struct type."""
 

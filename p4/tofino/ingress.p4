@@ -61,6 +61,7 @@ control EpicIngress(inout headers_t hdr, inout meta_t meta, in ingress_intrinsic
         meta.send_to = meta.edge_id;
         meta.operation = WORDS_KEEP;
         meta.length_after = 0;
+        meta.rounded = 3;
         meta.bytes = 0;
     }
 
@@ -110,7 +111,6 @@ control EpicIngress(inout headers_t hdr, inout meta_t meta, in ingress_intrinsic
             reflect();
         }
         if (meta.sent != 0) {
-            meta.rounded = meta.length_after + 3;
             shape.apply(hdr, meta);
         }
         if (meta.kind != 0) {

@@ -12,36 +12,7 @@ parser EpicIngressParser(packet_in packet, out headers_t hdr, out meta_t meta,
     state start {
         packet.extract(standard);
         packet.advance(PORT_METADATA_SIZE);
-        // What a later control reads without having set it.
-        meta.reason = 0;
-        meta.fault = 0;
-        meta.admitted = 0;
-        meta.outcome = 0;
-        meta.known = 0;
-        meta.right_port = 0;
-        meta.right_address = 0;
-        meta.right_pkey = 0;
-        meta.group = 0;
-        meta.kind = 0;
-        meta.operation = 0;
-        meta.unsupported = 0;
-        meta.overrun = 0;
-        meta.counted = 0;
-        meta.completed = 0;
-        meta.accepted = 0;
-        meta.finished = 0;
-        meta.whole = 0;
-        meta.poisoned = 0;
-        meta.sent = 0;
-        meta.congested = 0;
-        meta.routed = 0;
-        meta.rewritten = 0;
-        meta.ipv4_wrong = 0;
-        meta.fragmentary = 0;
-        meta.wrong = 0;
-        meta.err_before = 0;
-        meta.flags = 0;
-        meta.bytes = 0;
+        meta = {...};  // what a later control reads without having set it is 0
         transition ethernet;
     }
 
@@ -66,14 +37,11 @@ parser EpicEgressParser(packet_in packet, out headers_t hdr, out meta_t meta, ou
     state start {
         packet.extract(standard);
         packet.extract(hdr.bridge);
+        meta = {...};
         meta.sent = hdr.bridge.sent;
         meta.congested = hdr.bridge.congested;
         meta.bytes = hdr.bridge.bytes;
         meta.cell = hdr.bridge.cell;
-        meta.suppressed = 0;
-        meta.rewritten = 0;
-        meta.reason = 0;
-        meta.fault = 0;
         transition select(hdr.bridge.sent) {
             0: accept;  // a plain switch's: nothing of it changes
             default: ethernet;

@@ -6,8 +6,6 @@
 
 #include "../common/types.p4"
 
-#define ZERO_WORD(c, i) hdr.words_##c.w##i = 0;
-#define ZERO_CHUNK(c) EACH_WORD_##c(ZERO_WORD, c)
 #define STRIP_CHUNK(c) hdr.words_##c.setInvalid();
 
 control Value(inout headers_t hdr, inout meta_t meta) {
@@ -211,12 +209,6 @@ control Value(inout headers_t hdr, inout meta_t meta) {
         meta.operation = operation;
     }
 
-    // READ is SUM: of words that are 0, so that what is kept comes out.
-    action recall() {
-        meta.operation = WORDS_SUM;
-        EACH_CHUNK(ZERO_CHUNK)
-    }
-
     @hidden
     table plan {
         key = {
@@ -226,29 +218,52 @@ control Value(inout headers_t hdr, inout meta_t meta) {
             meta.counted_bytes: ternary;
             meta.length_before: ternary;
         }
-        actions = { operate; recall; @defaultonly NoAction; }
+        actions = { operate; @defaultonly NoAction; }
         const entries = {
             (0, 1, _, _, _): operate(WORDS_WRITE);
             (0, 0, 0, _, _): operate(WORDS_KEEP);    // dropped
-            (0, 0, _, _, _): recall();               // a replay or resend
+            (0, 0, _, _, _): operate(WORDS_READ);    // a replay or resend
             (1, _, 0, 0, _): operate(WORDS_KEEP);
-            (1, _, _, 0, _): recall();               // completed without a payload
+            (1, _, _, 0, _): operate(WORDS_READ);    // completed without a payload
             (1, _, _, _, 0): operate(WORDS_WRITE);   // the first payload
         }
         const default_action = NoAction;  // what `arithmetic` said
         size = 6;
     }
 
+    // -- the length of the cell from now on, and with 3 more, as shape.p4 wants it: in one stage
+
+    action same_length() {
+        meta.length_after = meta.length_before;
+        meta.rounded = meta.length_before + 3;
+    }
+
+    action first_length() {
+        meta.length_after = meta.counted_bytes;
+        meta.rounded = meta.counted_bytes + 3;
+    }
+
+    @hidden
+    table length_now {
+        key = {
+            meta.counted: exact;
+            meta.length_before: ternary;
+        }
+        actions = { same_length; first_length; }
+        const entries = {
+            (1, 0): first_length();
+        }
+        const default_action = same_length;
+        size = 1;
+    }
+
     apply {
         descriptors.apply();
         lengths.apply();
         plan.apply();
+        length_now.apply();
         meta.differs = meta.held ^ meta.agreement;
         meta.length_differs = meta.length_before ^ meta.counted_bytes;
-        meta.length_after = meta.length_before;
-        if (meta.counted == 1 && meta.length_before == 0) {
-            meta.length_after = meta.counted_bytes;
-        }
         faults.apply();
         meta.err = meta.wrong | meta.err_before[0:0];
         if (meta.wrong == 1 && meta.err_before == 0) {

@@ -353,6 +353,8 @@ class Calls:
 
     def _converted(self, param: Parameter, value: ast.Expression, label: str) -> ast.Expression:
         wanted = param.type
+        if isinstance(wanted, types.DotsType):
+            raise SourceError(value.pos, f"{label}: type of '...' is not known, expected a cast to one")
         if param.direction in {"out", "inout"}:
             if value.type != wanted and not isinstance(wanted, TypeVariable):
                 raise SourceError(value.pos, f"{label}: type is {value.type}, expected {wanted}")

@@ -12,6 +12,7 @@ from epic_p4.types import (
     BoolType,
     ControlType,
     DontCareType,
+    DotsType,
     EnumType,
     ExternType,
     Fielded,
@@ -133,7 +134,7 @@ def coerce(expression: ast.Expression, target: Type, what: str) -> ast.Expressio
     `what` says for the error what wants the value.
     """
     source = expression.type
-    if source == target or isinstance(target, DontCareType):
+    if isinstance(target, DontCareType) or (source == target and not isinstance(source, DotsType)):
         return expression
     if isinstance(source, InfIntType) and isinstance(target, BitType | IntType):
         if isinstance(expression.const, int):
@@ -146,7 +147,7 @@ def coerce(expression: ast.Expression, target: Type, what: str) -> ast.Expressio
     if (
         isinstance(expression, ast.StructExpr)
         and isinstance(target, Fielded)
-        and isinstance(source, RecordType)
+        and isinstance(source, RecordType | DotsType)
     ):
         return _record_as(expression, target, what)
     if isinstance(expression, ast.Ternary) and isinstance(expression.yes.type, InfIntType):
@@ -177,13 +178,18 @@ def implicit_cast(expression: ast.Expression, target: Type) -> ast.Expression:
 
 
 def _list_as(expression: ast.ListExpr, target: Fielded | TupleType, what: str) -> ast.Expression:
+    if expression.dots and not expression.items:
+        return default_value(expression.pos, target)
     wanted = target.items if isinstance(target, TupleType) else tuple(one.type for one in target.fields)
-    if len(wanted) != len(expression.items):
+    given = list(expression.items)
+    if expression.dots:
+        given += [default_value(expression.pos, type_) for type_ in wanted[len(given) :]]
+    if len(wanted) != len(given):
         raise SourceError(
             expression.pos,
             f"{what}: list of {counted(len(expression.items), 'value')}, expected {len(wanted)} for {target}",
         )
-    items = [coerce(item, type_, what) for item, type_ in zip(expression.items, wanted, strict=True)]
+    items = [coerce(item, type_, what) for item, type_ in zip(given, wanted, strict=True)]
     node: ast.ListExpr | ast.StructExpr
     if isinstance(target, TupleType):
         node = ast.ListExpr(expression.pos, items)
@@ -199,14 +205,37 @@ def _record_as(expression: ast.StructExpr, target: Fielded, what: str) -> ast.Ex
     given = dict(expression.items)
     items: list[tuple[str, ast.Expression]] = []
     for one in target.fields:
-        if one.name not in given:
+        if one.name in given:
+            items.append((one.name, coerce(given.pop(one.name), one.type, what)))
+        elif expression.dots:
+            items.append((one.name, default_value(expression.pos, one.type)))
+        else:
             raise SourceError(expression.pos, f"{what}: no value for field {one.name} of {target}")
-        items.append((one.name, coerce(given.pop(one.name), one.type, what)))
     for name, extra in given.items():
         raise SourceError(extra.pos, f"{what}: {target} has no field {name}")
     node = ast.StructExpr(expression.pos, items)
     node.type = target
     node.const = constants([item for _, item in items])
+    return node
+
+
+def default_value(pos: Pos, type_: Type) -> ast.Expression:
+    """What `...` stands for where a value of `type_` is wanted (section 8.26 of the specification)."""
+    node = ast.DefaultValue(pos)
+    node.type = type_
+    match types.underlying(type_):
+        case BitType() | IntType():
+            node.const = 0
+        case BoolType():
+            node.const = False
+        case types.StructType(fields=fields):
+            node.const = constants([default_value(pos, one.type) for one in fields])
+        case TupleType(items=items):
+            node.const = constants([default_value(pos, one) for one in items])
+        case ExternType() | ControlType() | ParserType() | PackageType() | InfIntType():
+            raise SourceError(pos, f"default initializer '...': {type_} has no default value")
+        case _:
+            pass  # headers, stacks, enums and errors: what an executor starts them with
     return node
 
 

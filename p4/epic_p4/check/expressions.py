@@ -20,6 +20,7 @@ from epic_p4.types import (
     BitType,
     BoolType,
     ControlType,
+    DotsType,
     EnumType,
     ErrorType,
     ExternType,
@@ -94,7 +95,9 @@ class Expressions:
             case ast.ListExpr():
                 node.items = [self.check(item) for item in node.items]
                 node.type = TupleType(tuple(item.type for item in node.items))
-                node.const = constants(node.items)
+                if node.dots or any(isinstance(item.type, DotsType) for item in node.items):
+                    node.type = DotsType()
+                node.const = None if node.dots else constants(node.items)
             case ast.StructExpr():
                 self._record(node)
             case ast.MaskExpr() | ast.RangeExpr() | ast.DefaultExpr():
@@ -180,6 +183,8 @@ class Expressions:
                 raise SourceError(node.pos, f"field {name}: given twice")
         node.items = [(name, self.check(item)) for name, item in node.items]
         node.type = RecordType(tuple((name, item.type) for name, item in node.items))
+        if node.dots or any(isinstance(item.type, DotsType) for _, item in node.items):
+            node.type = DotsType()
 
     # -- members, indexes, slices
 

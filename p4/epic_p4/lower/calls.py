@@ -86,7 +86,8 @@ class Calls(Statements):
 
     def path_of(self, node: ast.Expression) -> str:
         """A reference to an object, which may be a value made for the purpose."""
-        return self.value(node) if isinstance(node, ast.StructExpr | ast.Call | ast.Cast) else self.path(node)
+        made = isinstance(node, ast.StructExpr | ast.DefaultValue | ast.Call | ast.Cast)
+        return self.value(node) if made else self.path(node)
 
     def _emit_packet(self, out: str, path: str, type_: Type, node: ast.Expression) -> None:
         match underlying(type_):

@@ -94,6 +94,8 @@ class Expressions(Emitter):
         raise UnsupportedError(node.pos, f"{type(node).__name__} as a place to write to")
 
     def _raw(self, node: ast.Expression) -> tuple[str, bool]:
+        if isinstance(node, ast.DefaultValue):
+            return self.unit.shapes.initial(node.type), True
         if isinstance(node.const, tuple) and is_object(underlying(node.type)):
             return self._constant_object(node.const, node.type), True
         if isinstance(node.const, int | bool | str | ast.EnumValue | tuple):

@@ -83,7 +83,7 @@ class Statements(Expressions):
     def variable(self, node: ast.VarDecl) -> None:
         """Declare a variable; one that is not initialized starts as 0 or invalid."""
         value = self.unit.shapes.initial(node.type) if node.value is None else self.value(node.value)
-        fresh = node.value is None or isinstance(node.value, ast.StructExpr)
+        fresh = node.value is None or isinstance(node.value, ast.StructExpr | ast.DefaultValue)
         if is_object(underlying(node.type)) and not fresh:
             value = f"{value}.copy()"
         made = self.scope.fresh(identifier(node.name))

@@ -72,6 +72,8 @@ def text(expression: ast.Expression | None, replace: Replace = _nothing) -> str:
         case ast.Call():
             arguments = ", ".join(text(one, replace) for one in expression.args)
             return f"{text(expression.callee, replace)}({arguments})"
+        case ast.DefaultValue():
+            return "{...}"
         case ast.ListExpr():
             return "{" + ", ".join(text(one, replace) for one in expression.items) + "}"
         case ast.StructExpr():

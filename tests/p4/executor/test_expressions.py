@@ -149,3 +149,35 @@ def test_what_the_constructor_makes_known_may_be_divided() -> None:
         ingress="c.apply(hdr.h.a);",
     )
     assert only(switch(program).process(0, bytes([1, 0, 0, 0])))[0] == 1 + 6 + 0
+
+
+def test_dots_are_the_defaults_of_what_is_left() -> None:
+    program = v1model(
+        top="struct pair_t { bit<8> x; bit<8> y; } enum Kind { first, second }",
+        headers="h_t h; h_t other;",
+        metadata="pair_t pair; Kind kind; bool flag; h_t inner;",
+        ingress="""
+            pair_t pair = {y = hdr.h.a, ...};
+            hdr.other = {a = 9, ...};
+            meta.pair = {5, ...};
+            pair.x = pair.x + meta.pair.x + meta.pair.y;
+            meta.kind = Kind.second;
+            meta.inner.setValid();
+            meta = {pair = pair, flag = true, ...};
+            hdr.h.b = (meta.kind == Kind.first && meta.flag && !meta.inner.isValid()) ? 8w1 : 8w2;
+            hdr.h.c = meta.pair.x ++ meta.pair.y;
+            meta = {...};
+            hdr.h.a = meta.pair.y;
+            if (meta.flag) { hdr.h = {...}; }
+        """,
+    )
+    assert only(switch(program).process(0, bytes([3, 0, 0, 0]))) == bytes([0, 1, 5, 3, 9, 0, 0, 0])
+
+
+def test_a_header_given_dots_alone_is_invalid() -> None:
+    program = v1model(
+        headers="h_t h; h_t other;", ingress="hdr.other = {1, 2, 3}; if (hdr.h.a == 1) { hdr.other = {...}; }"
+    )
+    device = switch(program)
+    assert only(device.process(0, bytes([0, 0, 0, 0]))) == bytes([0, 0, 0, 0, 1, 2, 0, 3])
+    assert only(device.process(0, bytes([1, 0, 0, 0]))) == bytes([1, 0, 0, 0])

@@ -301,6 +301,31 @@ BAD: list[tuple[str, str, str, str]] = [
         "1:9: assignment: no value for field kind of E",
     ),
     (
+        "list too long for its dots",
+        APPLY,
+        "h.eth = {1, 2, 3, 4, ...};",
+        "1:9: assignment: list of 4 values, expected 3 for E",
+    ),
+    (
+        "record with dots and an unknown field",
+        APPLY,
+        "h.eth = {dst = 1, x = 4, ...};",
+        "1:23: assignment: E has no field x",
+    ),
+    (
+        "dots for a number",
+        APPLY,
+        "m.a = {...};",
+        "1:7: assignment: type is {...} of unknown type, expected bit<8>",
+    ),
+    (
+        "dots of a type that nothing tells",
+        APPLY,
+        "hash(m.a, HashAlgorithm.crc16, 8w0, {m.a, {...}}, 10w3);",
+        "1:37: hash: argument data: type of '...' is not known, expected a cast to one",
+    ),
+    ("dots not at the end", APPLY, "h.eth = {..., 1};", "1:15: unexpected '1', expected '}'"),
+    (
         "record with unknown field",
         APPLY,
         "h.eth = {dst = 1, src = 2, kind = 3, x = 4};",
@@ -923,10 +948,4 @@ BAD: list[tuple[str, str, str, str]] = [
         "2:12: struct inside a header: not supported",
     ),
     ("skipped argument", APPLY, "r.read(_, 0);", "1:8: argument '_': not supported"),
-    (
-        "default initializer",
-        APPLY,
-        "h.eth = {dst = 1, ...};",
-        "1:19: default initializer '...': not supported",
-    ),
 ]

@@ -134,6 +134,16 @@ def test_a_record_is_put_in_the_order_of_the_fields() -> None:
     assert [(name, value.const) for name, value in made.items] == [("dst", 1), ("kind", 2)]
 
 
+def test_dots_stand_for_the_defaults_of_what_is_left() -> None:
+    made = assigned("{kind = 2, ...}", "h.e")
+    assert isinstance(made, ast.StructExpr) and made.const == (0, 2)
+    made = assigned("{7, ...}", "h.e")
+    assert isinstance(made, ast.StructExpr) and made.const == (7, 0)
+    whole = assigned("{...}", "h.e")
+    assert isinstance(whole, ast.DefaultValue) and str(whole.type) == "E" and whole.const is None
+    assert assigned("(bit<8>)(({kind = 3, ...} == h.e) ? 8w1 : 0)").const is None
+
+
 def test_compound_assignment_is_written_out() -> None:
     statement = control("m.a |+|= 3;").body.statements[0]
     assert isinstance(statement, ast.Assign)
