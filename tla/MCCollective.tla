@@ -26,6 +26,8 @@ EveryCalls == Alike(<<Every, Every>>)
 (* Fewer, for three cells: five contributions that differ. *)
 Five == {Sum, Call(D("BROADCAST", "SUM", "r0"), 2, TRUE)} \cup Wrong
 FiveCalls == Alike(<<Five, Five, Five>>)
+Six == Five \cup {Call(D("REDUCE", "SUM", "r1"), 2, TRUE)}
+SixCalls == Alike(<<Six, Six, Six>>)
 (* Fewer still, by turns, for a window of 2. *)
 TurnCalls == Alike(<<{Sum, [Sum EXCEPT !.len = 1], [Sum EXCEPT !.err = TRUE]},
                      {Sum, Call(D("REDUCE", "SUM", "r1"), 2, TRUE), Call(D("BROADCAST", "SUM", "r0"), 2, TRUE)}, {Sum, Barrier}>>)
