@@ -7,10 +7,13 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-# package:command whose absence means that it is missing
+# package:command or file whose absence means that it is missing; the second list is for the RTL's benches
 APT := iproute2:ip tshark:tshark default-jre-headless:java
+APT_RTL := iverilog:iverilog g++:g++ perl:perl liblz4-dev:/usr/include/lz4.h zlib1g-dev:/usr/include/zlib.h
 
 .PHONY: help setup apt run test verify lint generated format clean
+# Only what tests the RTL needs its tools.
+test verify: APT += $(APT_RTL)
 
 help: ## what the targets do
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -19,7 +22,9 @@ setup: apt $(VENV)/.stamp ## apt packages where missing, and .venv with .venv/bi
 
 apt:
 	@missing=""; \
-	for entry in $(APT); do command -v "$${entry#*:}" >/dev/null 2>&1 || missing="$$missing $${entry%%:*}"; done; \
+	for entry in $(APT); do \
+		sign="$${entry#*:}"; test -e "$$sign" || command -v "$$sign" >/dev/null 2>&1 || missing="$$missing $${entry%%:*}"; \
+	done; \
 	$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || missing="$$missing python3-venv"; \
 	if [ -n "$$missing" ]; then \
 		echo "setup: installing$$missing"; \
@@ -31,6 +36,11 @@ $(VENV)/.stamp: pyproject.toml requirements.lock
 	@echo "setup: $(VENV) with the versions of requirements.lock"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.stamp-rtl: $(VENV)/.stamp
+	@echo "setup: tools for the RTL in $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[rtl]'
 	@touch $@
 
 # The real P4Runtime client needs an old protobuf, so it has an environment of its own.
@@ -51,12 +61,12 @@ lint: setup ## style, types, the import contract, generated files, spec text aga
 	@echo "lint: spec"; $(BIN)/epic spec lint
 	@echo "lint: p4"; $(BIN)/epic check p4 --no-compilers
 
-test: lint build/p4rt-shell-venv/.stamp ## lint, proofs, then every test
+test: lint build/p4rt-shell-venv/.stamp $(VENV)/.stamp-rtl ## lint, proofs, then every test
 	@echo "test: proofs"; $(BIN)/epic check tla --level test
 	@echo "test: pytest on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-verify: setup ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
+verify: setup $(VENV)/.stamp-rtl ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
 	@$(BIN)/epic check tla --level verify
 	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec tests/testbed/test_conformance_seeds.py $(ARGS)
 

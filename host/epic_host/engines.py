@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
@@ -26,12 +28,24 @@ class ServedEngine(Engine, Protocol):
         """Numbers of the installed groups."""
 
 
-def make_engine(name: str, capabilities: Mapping[str, Any] | None = None) -> ServedEngine:
-    """A new engine; `capabilities` overrides some of what it offers, by the names of epic.toml.
+def make_engine(
+    name: str,
+    capabilities: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, int | str] | None = None,
+) -> ServedEngine:
+    """A new engine; `capabilities` overrides some of what it offers, by the names of epic.toml, `parameters` are those
+    that an engine of its kind is built with.
 
-    Raises ConfigError for an unknown engine, capability or value.
+    Raises ConfigError for an unknown engine, capability, parameter or value.
     """
     factory = _factory(name)
+    if parameters:
+        if "parameters" not in inspect.signature(factory).parameters:
+            given = ", ".join(parameters)
+            raise ConfigError(
+                f"engine {name}: parameters {given}, expected none: this engine has no parameters"
+            )
+        factory = partial(factory, parameters=parameters)
     engine: ServedEngine = factory()
     if not capabilities:
         return engine

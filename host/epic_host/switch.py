@@ -4,7 +4,8 @@
  "transport": {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.11": 0}},
  "capabilities": {"window": 64}, "trace": "/tmp/s0.ndjson"}
 
-`trace` is for a recording of what the engine does (`epic check tla --trace`); it and `capabilities` may be left out.
+`trace` is for a recording of what the engine does (`epic check tla --trace`); `parameters`, {"FP32": 0}, is for an
+engine that is built with some (`rtl-m2`, `rtl-m3`). They and `capabilities` may be left out.
 """
 
 from __future__ import annotations
@@ -46,11 +47,17 @@ class SwitchConfig:
     transport: TransportConfig
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     trace: str | None = None
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """From the JSON form. Raises ConfigError."""
-        values = take(data, "switch", ("name", "engine", "control", "transport"), ("capabilities", "trace"))
+        values = take(
+            data,
+            "switch",
+            ("name", "engine", "control", "transport"),
+            ("capabilities", "trace", "parameters"),
+        )
         for key in ("name", "engine", "control"):
             if not isinstance(values[key], str) or not values[key]:
                 raise ConfigError(f"switch: {key} = {values[key]!r}, expected a text")
@@ -60,7 +67,10 @@ class SwitchConfig:
         capabilities = values.get("capabilities") or {}
         if not isinstance(capabilities, Mapping):
             raise ConfigError(f"switch: capabilities = {capabilities!r}, expected an object")
-        values["capabilities"] = capabilities
+        parameters = values.get("parameters") or {}
+        if not isinstance(parameters, Mapping):
+            raise ConfigError(f"switch: parameters = {parameters!r}, expected an object")
+        values |= {"capabilities": capabilities, "parameters": parameters}
         values["transport"] = transport_config(values["transport"])
         return cls(**values)
 
@@ -86,7 +96,7 @@ class Switch:
     def __init__(self, config: SwitchConfig) -> None:
         self.name = config.name
         self.engine_name = config.engine
-        self._engine = make_engine(config.engine, config.capabilities)
+        self._engine = make_engine(config.engine, config.capabilities, config.parameters)
         self._recorder = FileRecorder(Path(config.trace)) if config.trace is not None else None
         if self._recorder is not None:
             self._recorder.put_on_engine(config.name, self._engine)

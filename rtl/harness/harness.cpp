@@ -1,6 +1,7 @@
 // A Verilated engine as a shared library: frames in and out of its ports, registers, cycles. C functions, for ctypes.
 //
-// The model is compiled in: MODEL is its class (Vepic_mode3), MODEL_HEADER its header, PORTS and DATA_W its parameters.
+// The model is compiled in: MODEL is its class (Vepic_mode3), MODEL_HEADER its header, PORTS and DATA_W its parameters. TIMERS
+// is the path of a Mode II engine's timers, CLOCK that of its clock, MODEL_ROOT the header that declares both.
 // One call of run advances the clock; between calls time stands still, as for an engine in virtual time.
 
 #include <cstdint>
@@ -14,6 +15,11 @@
 #include "verilated.h"
 #ifdef TRACE
 #include "verilated_fst_c.h"
+#endif
+#ifdef TIMERS
+#include MODEL_ROOT
+#define PATH_(path, rest) path##__DOT__##rest
+#define PATH(path, rest) PATH_(path, rest)
 #endif
 
 namespace {
@@ -101,14 +107,42 @@ public:
         ports_[port].in.push_back(std::move(frame));
     }
 
-    // Advances until nothing has moved at any port for `quiet` cycles; false: not within `limit` cycles.
+    // Advances until nothing has moved at any port for `quiet` cycles and the core has nothing to do: what it has to do
+    // may take longer than that without a beat at a port. A port that is held keeps it from having nothing to do, so then
+    // `quiet` alone decides. False: not within `limit` cycles.
     bool settle(uint64_t quiet, uint64_t limit) {
+        const uint64_t end = cycles_ + limit;
         last_activity_ = cycles_;
-        for (uint64_t i = 0; i < limit; i++) {
+        while (cycles_ < end) {
             cycle();
-            if (cycles_ - last_activity_ > quiet) return true;
+            if (cycles_ - last_activity_ <= quiet) continue;
+            uint32_t status = 0;
+            if (!read(STATUS, &status)) return false;
+            if ((status & IDLE || held_) && cycles_ - last_activity_ > quiet) return true;
         }
         return false;
+    }
+
+    // Microseconds until the next timer is due, 0 for one that is due already; false: none is armed.
+    bool next_timer(uint32_t* microseconds) const {
+#ifdef TIMERS
+        const auto& root = *model_->rootp;
+        const auto& deadlines = root.PATH(TIMERS, deadlines__DOT__words);
+        const auto* armed = reinterpret_cast<const uint8_t*>(&root.PATH(TIMERS, armed_reg));
+        const uint32_t now = root.PATH(CLOCK, now);
+        bool found = false;
+        for (size_t e = 0; e < deadlines.size(); e++) {
+            if (!(armed[e / 8] >> e % 8 & 1)) continue;
+            const int32_t left = static_cast<int32_t>(deadlines[e] - now);
+            const uint32_t wait = left < 0 ? 0 : static_cast<uint32_t>(left);
+            if (!found || wait < *microseconds) *microseconds = wait;
+            found = true;
+        }
+        return found;
+#else
+        (void)microseconds;
+        return false;
+#endif
     }
 
     void run(uint64_t count) {
@@ -169,6 +203,7 @@ public:
 
 private:
     static constexpr int LIMIT = 100000;
+    static constexpr uint32_t STATUS = 0x024, IDLE = 2;  // of the register map in rtl/README.md
 
     struct MODEL_IN {
         bool rst = false, arvalid = false, wvalid = false;
@@ -240,8 +275,8 @@ private:
         MODEL& m = *model_;
         for (unsigned p = 0; p < PORTS; p++) {
             Port& port = ports_[p];
+            if (!port.in.empty()) last_activity_ = cycles_;
             if (bit_of(m.s_axis_tvalid, p)) {
-                last_activity_ = cycles_;
                 if (bit_of(m.s_axis_tready, p)) {
                     port.offered = false;
                     if (port.offset == 0) port.started = cycles_;
@@ -315,6 +350,10 @@ void epic_rtl_run(void* device, uint64_t cycles) { static_cast<Device*>(device)-
 
 int epic_rtl_settle(void* device, uint64_t quiet, uint64_t limit) {
     return static_cast<Device*>(device)->settle(quiet, limit);
+}
+
+int epic_rtl_next_timer(void* device, uint32_t* microseconds) {
+    return static_cast<Device*>(device)->next_timer(microseconds);
 }
 
 // The next frame that left: its length, or -1 when there is none, or -2 when `capacity` is too small (it stays).

@@ -78,13 +78,20 @@ class Switch(StrEnum):
     p4 = "p4"
     p4_tna = "p4-tna"
     bmv2 = "bmv2"
+    rtl = "rtl"
 
 
 SwitchName = Annotated[
     Switch,
     typer.Option(
         help="What the switches are. p4: epic.p4 for v1model, executed here. p4-tna: the same for Tofino."
-        " bmv2: simple_switch_grpc, which must be on PATH."
+        " bmv2: simple_switch_grpc, which must be on PATH. rtl: the Verilog engines, simulated (modes 2 and 3)."
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="A parameter of the top module with --switch rtl, such as FP32=0.", metavar="NAME=VALUE"
     ),
 ]
 
@@ -159,13 +166,14 @@ def run(
         list[str] | None, typer.Option(help="rank:NUMBER never calls a collective.", metavar="NODE")
     ] = None,
     switch: SwitchName = Switch.soft,
+    parameters: Set = None,
     as_json: Json = False,
 ) -> None:
     """Bring up a tree of switches and ranks, run collectives over real sockets, check every element against
     NumPy.
     """
     from epic_testbed import cases as case_module
-    from epic_testbed import chaos, run
+    from epic_testbed import chaos, run, switches
     from epic_testbed.options import Faults, make_setup
     from epic_testbed.supervisor import Work
 
@@ -188,6 +196,7 @@ def run(
         capture=capture,
         trace=trace,
         switch=switch.value,
+        parameters=switches.parse(parameters or []),
     )
     cases = case_module.select(
         setup.params, setup.ranks, collective, op, dtype, size, iterations, pairs, reproducible
@@ -214,13 +223,14 @@ def up(
     capture: Capture = None,
     ack_reflection: AckReflection = False,
     switch: SwitchName = Switch.soft,
+    parameters: Set = None,
     directory: Annotated[
         str | None, typer.Option(help="Where to write group.json and rank0.json, …; default: the run's own.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Start switches and install a group, for your own programs as ranks."""
-    from epic_testbed import hands_on
+    from epic_testbed import hands_on, switches
     from epic_testbed.options import Faults, make_setup
 
     setup = make_setup(
@@ -238,6 +248,7 @@ def up(
         ack_reflection=ack_reflection,
         capture=capture,
         switch=switch.value,
+        parameters=switches.parse(parameters or []),
     )
     testbed = hands_on.up(setup, directory)
     if as_json:

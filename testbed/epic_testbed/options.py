@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from epic_models.reference.endpoint import EngineCapabilities
@@ -19,8 +19,9 @@ GROUP = 1
 # timeouts would be spurious.
 RTO_MIN_US = 20_000
 
-# What the engines of a run are asked to compute. Mode III stands for a match-action pipeline: integers only,
-# so that floating point takes the hosts' fixed-point path there.
+# What the engines of a run are asked to compute: what they offer, where they say so. The software switch could do all
+# of it in every mode; in Mode III it stands for a match-action pipeline: integers only, so that floating point takes
+# the hosts' fixed-point path there.
 INTEGERS = ("INT32", "INT8", "INT16", "INT64")
 FLOATS = ("FP32", "FP16", "BF16", "FP64")
 DATATYPES = {1: INTEGERS + FLOATS, 2: INTEGERS + FLOATS, 3: INTEGERS}
@@ -77,6 +78,7 @@ class Setup:
     switch: SwitchKind
     capture: str | None = None
     trace: str | None = None
+    parameters: switches.Parameters = field(default_factory=dict)
 
     @property
     def engine(self) -> str:
@@ -110,13 +112,14 @@ def make_setup(
     capture: str | None = None,
     trace: str | None = None,
     switch: str = "soft",
+    parameters: switches.Parameters | None = None,
 ) -> Setup:
     """Check options and turn them into a Setup. Raises ConfigError in one line for what cannot be."""
     if transport not in TRANSPORTS:
         raise ConfigError(f"transport = {transport!r}, expected one of {', '.join(TRANSPORTS)}")
     if mode not in DATATYPES:
         raise ConfigError(f"mode = {mode}, expected 1, 2 or 3")
-    kind = switches.choose(switch, mode, transport)
+    kind = switches.choose(switch, mode, transport, parameters or {}, trace=trace is not None)
     if ack_reflection and mode != 3:
         raise ConfigError(
             f"ack_reflection with mode = {mode}, expected mode 3: Modes I and II acknowledge themselves"
@@ -136,18 +139,37 @@ def make_setup(
         subnet = registry.free_subnet()
     plan = addressing.plan(chosen, count, transport, subnet, mtu)
     size = addressing.payload_for(plan.mtu, payload)
+    outstanding = kind.window if window is None else window
     params = _params(
-        mode, count, size, window, deadline, byte_order, icrc or "full", ack_reflection, reproducible
+        mode, count, size, outstanding, deadline, byte_order, icrc or "full", ack_reflection, reproducible
     )
+    if kind.rto_min_us is not None:
+        params = replace(params, rto_min_us=kind.rto_min_us)
     if kind.offers is not None:
+        offered = kind.offers(mode, parameters or {})
         params = _within(
-            params, kind.offers(), explicit={"payload_bytes": payload, "icrc": icrc}, name=switch
+            replace(params, datatypes=INTEGERS + FLOATS),
+            offered,
+            explicit={"payload_bytes": payload, "icrc": icrc},
+            name=switch,
         )
     if params.icrc == "none" and faults is not None and faults.corrupt:
         raise ConfigError(
             f"corrupt = {faults.corrupt} with icrc = none, expected icrc = full, which detects it"
         )
-    return Setup(chosen, count, transport, plan, params, faults or Faults(), seed, kind, capture, trace)
+    return Setup(
+        chosen,
+        count,
+        transport,
+        plan,
+        params,
+        faults or Faults(),
+        seed,
+        kind,
+        capture,
+        trace,
+        dict(parameters or {}),
+    )
 
 
 def _within(

@@ -93,7 +93,9 @@ class Session:
 
     def start(self) -> None:
         """Namespaces, then switches, each with its control socket. `install` waits for them."""
-        plan = self.setup.plan
+        plan, kind = self.setup.plan, self.setup.switch
+        if kind.prepare is not None:
+            kind.prepare(self.setup.params.mode, self.setup.parameters)
         if self.setup.transport == "netns":
             nodes = [*plan.switches, *dict.fromkeys(plan.hosts.values())]
             self.run.namespaces = [self.run.namespace(node) for node in nodes]
@@ -108,10 +110,10 @@ class Session:
             }
             if (trace := self.trace_of(name)) is not None:
                 config["trace"] = trace
+            if self.setup.parameters:
+                config["parameters"] = dict(self.setup.parameters)
             path = self.write(f"{name}.json", config)
-            self.switches[name] = self.children.spawn(
-                name, self.setup.switch.process, path, self.namespace_of(name)
-            )
+            self.switches[name] = self.children.spawn(name, kind.process, path, self.namespace_of(name))
         self.record()
 
     def write(self, name: str, data: object) -> Path:

@@ -1,48 +1,65 @@
-"""The benches of rtl/tb, each in the configurations that it calls small; the full matrix is `epic check rtl`."""
+"""Benches of rtl/tb and mutants that they kill: a sample, or with EPIC_RTL=full all that are small (needs.py).
+
+The full matrix of configurations is `epic check rtl --level verify`.
+"""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from rtl.needs import FULL, need
+
 TB = Path(__file__).resolve().parents[2] / "rtl" / "tb"
 sys.path.insert(0, str(TB))
-pytest.importorskip("cocotb", reason="cocotb is not installed")
+need("cocotb")
 
 from common.runner import ICARUS, run  # noqa: E402
 
 from common import mutants  # noqa: E402
 
 FOLDERS = sorted(path.parent.name for path in TB.glob("*/test_*.py") if "BENCH = " in path.read_text())
+# A second or two each: the way in and out, memory, tables, arithmetic, timers.
+SAMPLE = (
+    "epic_fifo",
+    "epic_align",
+    "epic_icrc",
+    "epic_rx",
+    "epic_lanes",
+    "epic_edge_table",
+    "epic_m2_timers",
+    "epic_regs",
+)
+MUTANTS_OF = ("epic_fifo", "epic_edge_table", "epic_regs", "epic_align", "epic_m2_cell")
 RUNS = [
     pytest.param(
         folder, simulator, parameters, id=f"{folder}-{simulator}-{'-'.join(map(str, parameters.values()))}"
     )
     for folder in FOLDERS
-    for simulator, parameters in mutants.bench_of(folder).small
+    if FULL or folder in SAMPLE
+    for simulator, parameters in mutants.bench_of(folder).small[: None if FULL else 1]
 ]
+CASES = [case for case in mutants.every() if FULL or (case.simulator == ICARUS and case.bench in MUTANTS_OF)]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(560)]
 
 
-def _needs(simulator: str) -> None:
-    program = "iverilog" if simulator == ICARUS else "g++"
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
-
-
 @pytest.mark.parametrize(("folder", "simulator", "parameters"), RUNS)
 def test_bench(folder, simulator, parameters) -> None:
-    _needs(simulator)
+    need(simulator)
     assert run(mutants.bench_of(folder), parameters, simulator).passed
 
 
-@pytest.mark.parametrize("case", mutants.every(), ids=lambda case: case.mutant.name)
+def test_the_sample_names_benches_that_exist() -> None:
+    assert set(SAMPLE) | set(MUTANTS_OF) <= set(FOLDERS)
+    assert len(CASES) >= 2
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.mutant.name)
 def test_mutant_is_killed(case) -> None:
-    _needs(case.simulator)
+    need(case.simulator)
     result = mutants.try_to_kill(case)
     assert result.failed, (
         f"{case.killed_by} of {case.bench} did not notice: {case.mutant.name} (log: {result.log})"

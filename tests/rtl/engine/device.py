@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from epic_models.reference.group import Edge, EngineGroup
-from epic_testbed.rtl.device import RtlDevice
+from epic_testbed.rtl.device3 import Mode3Device
 from p4.program.frames import make_group
 from p4.program.scripts import World
 from p4.program.twins import Twins
@@ -15,7 +15,7 @@ from p4.program.twins import Twins
 # The scripts put child i on port 1 + i, and the parent on port 61. Here the parent has port 0 and the children
 # share the others.
 PARENT = 61
-PARAMETERS = {"PORTS": 8, "CHILDREN": 64, "EDGES": 128, "ROWS": 32}
+PORTS = 8
 
 
 class TwinDevice:
@@ -23,7 +23,7 @@ class TwinDevice:
 
     arch = "v1model"  # what the twins expect of: ICRC, window guard, no frame with bytes behind it
 
-    def __init__(self, device: RtlDevice) -> None:
+    def __init__(self, device: Mode3Device) -> None:
         self.rtl = device
         self._numbers: list[int] = []
         self._port_of: dict[bytes, int] = {}  # the scripts' port, by the QPN that a frame goes to
@@ -66,7 +66,7 @@ class TwinDevice:
 
 def _own(port: int) -> int:
     """The engine's port for one of the scripts'."""
-    return 0 if port == PARENT else 1 + (port - 1) % (PARAMETERS["PORTS"] - 1)
+    return 0 if port == PARENT else 1 + (port - 1) % (PORTS - 1)
 
 
 def _moved(edge: Edge) -> Edge:
@@ -74,9 +74,9 @@ def _moved(edge: Edge) -> Edge:
 
 
 @cache
-def engine() -> RtlDevice:
+def engine() -> Mode3Device:
     """One simulation for all tests."""
-    return RtlDevice(PARAMETERS)
+    return Mode3Device()
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from rtl.engine.device import engine
 from rtl.engine.traffic import Traffic, outcomes
+from rtl.needs import FULL, need
 
 # Ranks of the root group share ports; the inner group shares ports with it.
 ROOT = [0, 1, 2, 3, 4, 5, 5, 5]
 INNER = [1, 3, 6]
 
 
-@pytest.mark.parametrize(("seed", "loss", "repeat"), [(1, 0.0, 0.0), (2, 0.1, 0.1), (3, 0.3, 0.2)])
-@pytest.mark.parametrize("stalls", [(0, 0), (40, 120), (0, 200)])
+LOSSES = [(1, 0.0, 0.0), (2, 0.1, 0.1), (3, 0.3, 0.2)]
+STALLS = [(0, 0), (40, 120), (0, 200)]
+WORLDS = list(itertools.product(LOSSES, STALLS)) if FULL else list(zip(LOSSES, STALLS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("seed", "loss", "repeat", "stalls"), [(*losses, stalls) for losses, stalls in WORLDS]
+)
 def test_all_ports_at_once(seed: int, loss: float, repeat: float, stalls: tuple[int, int]) -> None:
+    need("verilator")
     device = engine()
     device.reset()
     device.model.stalls(*stalls, seed=seed)
@@ -38,6 +48,7 @@ def test_all_ports_at_once(seed: int, loss: float, repeat: float, stalls: tuple[
 
 def test_a_port_that_stops_stops_nobody_else() -> None:
     """Its own group waits for it; the other goes on, though their results leave through the same queue of passes."""
+    need("verilator")
     device = engine()
     device.reset()
     device.model.stalls(0, 0)

@@ -18,7 +18,7 @@ from epic_models.reference.tree import LinkEnd, Tree, build_group
 from epic_spec.codec import encode
 from epic_spec.packets import NULL_BIT, Descriptor, Packet
 from epic_spec.tables import Datatype, Operator, Primitive
-from epic_testbed.rtl.device import RtlDevice
+from epic_testbed.rtl.device3 import Mode3Device
 
 # A frame of the top engine or an agent travels this long: the time between two looks at the simulation.
 STEP = 0.002
@@ -86,7 +86,7 @@ class Tenant:
 class Traffic:
     """Runs tenants on a device until all have their results, each of them checked."""
 
-    def __init__(self, device: RtlDevice, seed: int, *, loss: float = 0.0, repeat: float = 0.0) -> None:
+    def __init__(self, device: Mode3Device, seed: int, *, loss: float = 0.0, repeat: float = 0.0) -> None:
         self.device = device
         self.choice = random.Random(seed)
         self.loss, self.repeat = loss, repeat

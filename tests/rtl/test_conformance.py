@@ -1,0 +1,39 @@
+"""The whole conformance suite of Modes II and III on the simulated RTL."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from epic_spec.errors import ConfigError
+from epic_testbed.adapters.rtl import RtlDut
+from epic_testbed.conformance.case import select
+from epic_testbed.conformance.results import Status
+from epic_testbed.conformance.runner import Runner
+from epic_testbed.rtl import build, parameters
+from rtl.needs import need
+
+# What no engine in Verilog offers; a case that does not apply must say one of these.
+NOT_OFFERED = {"ordered", "partial_format", "datatypes"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", [2, 3])
+def test_the_whole_conformance_suite(mode: int) -> None:
+    need("verilator")
+    # Once before: each case opens a device.
+    build.library(parameters.top_of(mode), parameters.complete(mode, {}))
+    cases = list(select(mode, "engine"))
+    with Runner(lambda: RtlDut(mode)) as runner:
+        results = list(runner.run(cases))
+    assert len(results) == len(cases)
+    assert [(r.case.name, r.reason) for r in results if r.status is Status.FAIL] == []
+    assert Counter(r.status for r in results)[Status.PASS] > 100
+    assert {u.capability for r in results if r.status is Status.NA for u in r.unmet} <= NOT_OFFERED
+
+
+def test_mode_1_has_no_rtl() -> None:
+    with pytest.raises(ConfigError, match="mode = 1, expected 2 or 3"):
+        RtlDut(1)
