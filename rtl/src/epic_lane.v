@@ -14,11 +14,12 @@
 
 module epic_lane #(
     parameter integer FP32 = 1,    // 1: floating-point operations too; 0: their codes pass A
+    parameter integer INT32 = 1,   // 1: integer operations and OR too; 0: their codes pass A
     // Integers: 1 or more; 2 adds `early`, 3 `mid`. With FP32: 7 or more, which has `mid`; 8 adds `early`.
     parameter integer LATENCY = 8
 ) (
     input  wire        clk,
-    input  wire [3:0]  op,      // LANE_*
+    input  wire [3:0]  op,      // LANE_*; those of 16-bit floats pass A
     input  wire        little,  // the element is little-endian
     input  wire [31:0] a,       // the payload that arrives
     input  wire [31:0] b,       // what the slot holds
@@ -34,6 +35,7 @@ localparam integer MID = FP32 != 0 || LATENCY > 2 ? 1 : 0;
 localparam integer LATE = LATENCY - EARLY - (FP32 != 0 ? LEAST : 1 + MID);
 
 `EPIC_CHECK(g_check_fp32, FP32 == 0 || FP32 == 1, ("epic_lane: FP32 is %0d, expected 0 or 1", FP32))
+`EPIC_CHECK(g_check_int32, INT32 == 0 || INT32 == 1, ("epic_lane: INT32 is %0d, expected 0 or 1", INT32))
 `EPIC_CHECK(g_check_latency, LATENCY >= LEAST,
     ("epic_lane: LATENCY is %0d, expected %0d or more with FP32 = %0d", LATENCY, LEAST, FP32))
 
@@ -45,30 +47,63 @@ function automatic [31:0] turned;
     turned = keep ? word : {word[7:0], word[15:8], word[23:16], word[31:24]};
 endfunction
 
-// ---- Operands.
+// ---- Operands, and what to do with them: decoded here, for all bits of a word wait for it.
 
-wire [3:0]  op_now;
-wire        little_now;
-wire [31:0] left;
-wire [31:0] right;
+localparam [1:0] TAKE_A = 2'd0;
+localparam [1:0] TAKE_B = 2'd1;
+localparam [1:0] TAKE_OR = 2'd2;
+localparam [1:0] TAKE_SUM = 2'd3;
+
+reg [1:0] take;      // what is there when neither of the two below
+reg       picks;     // the greater or the smaller
+reg       is_min;
+reg       is_float;
+reg       is_sum;    // of the adder
+
+always @* begin
+    take = TAKE_A;
+    picks = 1'b0;
+    is_float = 1'b0;
+    is_min = op == LANE_INT32_MIN || op == LANE_FP32_MIN;
+    is_sum = op == LANE_FP32_SUM;
+    case (op)
+        LANE_B: take = TAKE_B;
+        LANE_OR: take = INT32 != 0 ? TAKE_OR : TAKE_A;
+        LANE_INT32_SUM: take = INT32 != 0 ? TAKE_SUM : TAKE_A;
+        LANE_INT32_MAX, LANE_INT32_MIN: picks = INT32 != 0;
+        LANE_FP32_MAX, LANE_FP32_MIN: {picks, is_float} = {FP32 != 0, FP32 != 0};
+        default: take = TAKE_A;
+    endcase
+end
+
+localparam integer GIVEN_W = 7 + 64;
+wire [GIVEN_W-1:0] given = {take, picks, is_min, is_float, is_sum, little, turned(a, little), turned(b, little)};
+wire [GIVEN_W-1:0] taken;
 
 generate
     if (EARLY != 0) begin : g_early
-        reg [68:0] early_reg;
+        reg [GIVEN_W-1:0] early_reg;
         always @(posedge clk) begin
-            early_reg <= {op, little, turned(a, little), turned(b, little)};
+            early_reg <= given;
         end
-        assign {op_now, little_now, left, right} = early_reg;
+        assign taken = early_reg;
     end else begin : g_no_early
-        assign {op_now, little_now, left, right} = {op, little, turned(a, little), turned(b, little)};
+        assign taken = given;
     end
 endgenerate
 
+wire [1:0]  take_now;
+wire        picks_now;
+wire        is_min_now;
+wire        is_float_now;
+wire        is_sum_now;
+wire        little_now;
+wire [31:0] left;
+wire [31:0] right;
+assign {take_now, picks_now, is_min_now, is_float_now, is_sum_now, little_now, left, right} = taken;
+
 // ---- All but the floating-point sum: `other` or, if so, `right` or NAN.
 
-wire is_min = op_now == LANE_INT32_MIN || op_now == LANE_FP32_MIN;
-wire is_float = op_now == LANE_FP32_MAX || op_now == LANE_FP32_MIN;
-wire picks = op_now == LANE_INT32_MAX || op_now == LANE_INT32_MIN || (is_float && FP32 != 0);
 wire take_b;
 wire nan;
 
@@ -77,8 +112,8 @@ epic_lane_maxmin #(
 ) maxmin (
     .a(left),
     .b(right),
-    .is_float(is_float),
-    .is_min(is_min),
+    .is_float(is_float_now),
+    .is_min(is_min_now),
     .take_b(take_b),
     .nan(nan)
 );
@@ -86,10 +121,10 @@ epic_lane_maxmin #(
 reg [31:0] other;
 
 always @* begin
-    case (op_now)
-        LANE_B: other = right;
-        LANE_OR: other = left | right;
-        LANE_INT32_SUM: other = left + right;
+    case (take_now)
+        TAKE_B: other = right;
+        TAKE_OR: other = INT32 != 0 ? left | right : left;
+        TAKE_SUM: other = INT32 != 0 ? left + right : left;
         default: other = left;
     endcase
 end
@@ -107,14 +142,14 @@ generate
         always @(posedge clk) begin
             other_reg <= other;
             right_reg <= right;
-            take_right_reg <= picks && take_b;
-            nan_reg <= picks && nan;
+            take_right_reg <= picks_now && take_b;
+            nan_reg <= picks_now && nan;
             little_reg <= little_now;
         end
         assign picked = nan_reg ? NAN : take_right_reg ? right_reg : other_reg;
         assign picked_little = little_reg;
     end else begin : g_no_mid
-        assign picked = picks && nan ? NAN : picks && take_b ? right : other;
+        assign picked = picks_now && nan ? NAN : picks_now && take_b ? right : other;
         assign picked_little = little_now;
     end
 endgenerate
@@ -140,13 +175,15 @@ generate
         reg [ADD_LATENCY-1:0] is_sum_reg;
         always @(posedge clk) begin
             picked_reg <= {picked_reg[33*(DELAY-1)-1:0], picked_little, picked};
-            is_sum_reg <= {is_sum_reg[ADD_LATENCY-2:0], op_now == LANE_FP32_SUM};
+            is_sum_reg <= {is_sum_reg[ADD_LATENCY-2:0], is_sum_now};
         end
         assign chosen = is_sum_reg[ADD_LATENCY-1] ? sum : picked_reg[33*(DELAY-1) +: 32];
         assign chosen_little = picked_reg[33*DELAY-1];
     end else begin : g_integer
         assign chosen = picked;
         assign chosen_little = picked_little;
+
+        wire unused = &{1'b0, is_sum_now};
     end
 endgenerate
 

@@ -1,8 +1,9 @@
 // epic_lane_maxmin: which of two 32-bit words is the maximum or the minimum: signed integers (EPIC-N-01), or IEEE
 // 754-2019 maximum and minimum of binary32 (EPIC-N-03). Combinational.
 //
-// One comparator serves both: a float's bits, read as a signed integer and with the bits below the sign inverted when
-// it is negative, are in the order of the numbers, -0 below +0. Only NaN needs a thought: it wins.
+// One comparator serves both: the bits of floats, read as signed integers, are in the order of the numbers, -0 below +0,
+// where one is positive, and in reverse where both are negative. Of equal words it does not matter which one is taken.
+// Only NaN needs a thought: it wins.
 
 `default_nettype none
 `include "epic_check.vh"
@@ -22,10 +23,9 @@ module epic_lane_maxmin #(
 
 wire floating = is_float && FP32 != 0;
 
-wire [31:0] key_a = {a[31], a[30:0] ^ {31{floating && a[31]}}};
-wire [31:0] key_b = {b[31], b[30:0] ^ {31{floating && b[31]}}};
+wire reverse = floating && a[31] && b[31];
 
-assign take_b = ($signed(key_b) > $signed(key_a)) ^ is_min;
+assign take_b = ($signed(b) > $signed(a)) ^ reverse ^ is_min;
 assign nan = floating && ((&a[30:23] && |a[22:0]) || (&b[30:23] && |b[22:0]));
 
 endmodule

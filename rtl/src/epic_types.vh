@@ -260,6 +260,18 @@ localparam [3:0] LANE_INT32_MIN = 4'd6;
 localparam [3:0] LANE_FP32_SUM = 4'd8;
 localparam [3:0] LANE_FP32_MAX = 4'd9;
 localparam [3:0] LANE_FP32_MIN = 4'd10;
+localparam [3:0] LANE_FP16_SUM = 4'd12;
+localparam [3:0] LANE_FP16_MAX = 4'd13;
+localparam [3:0] LANE_FP16_MIN = 4'd14;
+localparam [3:0] LANE_BF16_SUM = 4'd7;
+localparam [3:0] LANE_BF16_MAX = 4'd11;
+localparam [3:0] LANE_BF16_MIN = 4'd15;
+
+// Form of a slot's word where 16-bit floats are an option (epic_lanes): bits above the word's two halves.
+localparam integer FORM_WIDE = 0;    // binary32 in both halves, of 16-bit elements; else a beat in the low half
+localparam integer FORM_BF16 = 1;    // they are rounded to bfloat16, else to binary16
+localparam integer FORM_LITTLE = 2;  // and leave least significant byte first
+localparam integer FORM_W = 3;
 
 // ------------------------------------------------------------------------------------------------------ table commands
 localparam [3:0] TABLE_EDGE = 4'd1;

