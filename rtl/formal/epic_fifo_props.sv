@@ -1,6 +1,6 @@
 // What a FIFO promises: words come out in the order in which they were stored, each once, none before it was
 // committed and none that was taken back; it never overflows or runs empty by mistake; and a word that may be read is
-// offered within two cycles.
+// offered within two cycles, three with REGISTER.
 //
 // One word is watched, any: the solver picks when. How many words are in front of it says when its turn comes.
 
@@ -9,7 +9,8 @@
 module epic_fifo_props #(
     parameter WIDTH = 2,
     parameter DEPTH = 4,
-    parameter PACKET = 1
+    parameter PACKET = 1,
+    parameter REGISTER = 0
 ) (
     input wire             clk,
     input wire             in_valid,
@@ -21,6 +22,7 @@ module epic_fifo_props #(
 );
 
 localparam COUNT_W = $clog2(DEPTH) + 2;
+localparam MOST = DEPTH + 1 + REGISTER;  // words: those of the memory, and one in each register behind it
 
 reg  started = 1'b0;
 wire rst = !started;
@@ -30,7 +32,7 @@ wire                     in_ready, out_valid;
 wire [WIDTH-1:0]         out_data;
 wire [$clog2(DEPTH):0]   room;
 
-epic_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH), .PACKET(PACKET)) dut (
+epic_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH), .PACKET(PACKET), .REGISTER(REGISTER)) dut (
     .clk(clk), .rst(rst),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready), .commit(commit), .rewind(rewind),
     .out_valid(out_valid), .out_data(out_data), .out_ready(out_ready), .room(room)
@@ -87,13 +89,13 @@ end
 
 always @(posedge clk) if (started) begin
     a_underflow: assert (!out_valid || released != 0);
-    a_overflow: assert (released + pending <= DEPTH + 1);
+    a_overflow: assert (released + pending <= MOST);
     a_order: assert (!(out_valid && inside && ahead == 0) || (fixed && out_data == word));
-    a_prompt: assert (waited < 2);
-    a_room: assert (room <= DEPTH && released + pending + room <= DEPTH + 1);
+    a_prompt: assert (waited < 2 + REGISTER);
+    a_room: assert (room <= DEPTH && released + pending + room <= MOST);
     a_ready: assert (in_ready == (room != 0));
     a_held: assert (!held || (out_valid && out_data == held_data));
-    c_full: cover (!in_ready && released == DEPTH + 1);
+    c_full: cover (!in_ready && released == MOST);
     c_watched: cover (take && inside && ahead == 0 && word == {WIDTH{1'b1}} && released > 1);
     c_back: cover (PACKET == 0 || (inside && !fixed && forget_now && released != 0));
 end

@@ -4,14 +4,15 @@
 //                          group only, and when it is done its bitmap is complete
 //   every write            is made from the slot as the write before left it; the tag never goes back, in serial
 //                          arithmetic; while it stays, no child is forgotten and `done` stays
-//   every request          leaves exactly one outcome, 4 cycles later; a contribution is counted exactly when its
+//   every request          leaves exactly one outcome, 5 cycles later; a contribution is counted exactly when its
 //                          child's bit was not there, and only then is the slot written
+//
+// Requests come in any cycles, for the same slot or another. What is written last is in the memory by the time that the next
+// write is made, so the memory tells whether each was decided on the slot as the one before left it.
 //
 // The properties look at the slot memory and its write port by name.
 
 `default_nettype none
-
-`include "axis_held.svh"
 
 module epic_m3_slots_props #(
     parameter CHILDREN = 3
@@ -19,7 +20,6 @@ module epic_m3_slots_props #(
     input wire         clk,
     input wire         req_valid,
     input wire [159:0] req_data,
-    input wire         pass_room,
     input wire         read,
     input wire [15:0]  read_slot
 );
@@ -46,7 +46,7 @@ end
 (* anyconst *) wire       root, guard;
 always @* assume (fan_in < CHILDREN);
 
-wire                req_ready, pass_valid, count, idle;
+wire                hold, pass_valid, count, idle;
 wire [PASS_W-1:0]   pass_data;
 wire                count_ce, count_completed, count_poisoned;
 wire [7:0]          count_outcome, count_send;
@@ -56,8 +56,8 @@ wire [63:0]         state_bitmap;
 wire                state_done, state_served;
 epic_m3_slots #(.SLOTS(2), .CHILDREN(CHILDREN), .REQ_BITS(REQ_W), .PASS_BITS(PASS_W)) dut (
     .clk(clk), .rst(rst),
-    .req_valid(req_valid), .req_data(req_data), .req_ready(req_ready),
-    .pass_valid(pass_valid), .pass_data(pass_data), .pass_room(pass_room),
+    .req_valid(req_valid), .req_data(req_data), .hold(hold),
+    .pass_valid(pass_valid), .pass_data(pass_data),
     .count(count), .count_ce(count_ce), .count_completed(count_completed), .count_poisoned(count_poisoned),
     .count_outcome(count_outcome), .count_send(count_send), .count_send_count(count_send_count), .idle(idle),
     .clear(clear), .clear_base(16'd0), .clear_log2(4'd1), .clear_fan_in(fan_in),
@@ -67,12 +67,12 @@ epic_m3_slots #(.SLOTS(2), .CHILDREN(CHILDREN), .REQ_BITS(REQ_W), .PASS_BITS(PAS
 
 (* hierconn *) wire [STATE_W-1:0] \dut.slots.words[0] ;
 (* hierconn *) wire [STATE_W-1:0] \dut.slots.words[1] ;
-(* hierconn *) wire [STATE_W-1:0] \dut.state_j ;
-(* hierconn *) wire               \dut.write_j ;
-(* hierconn *) wire               \dut.slot_j ;
-wire               write = \dut.write_j ;
-wire [STATE_W-1:0] after = \dut.state_j ;
-wire [STATE_W-1:0] before = \dut.slot_j ? \dut.slots.words[1] : \dut.slots.words[0] ;
+(* hierconn *) wire [STATE_W-1:0] \dut.state_m ;
+(* hierconn *) wire               \dut.write_m ;
+(* hierconn *) wire               \dut.slot_m ;
+wire               write = \dut.write_m ;
+wire [STATE_W-1:0] after = \dut.state_m ;
+wire [STATE_W-1:0] before = \dut.slot_m ? \dut.slots.words[1] : \dut.slots.words[0] ;
 
 // For the induction: how far the installation is.
 (* hierconn *) wire                \dut.clearing_reg ;
@@ -91,9 +91,6 @@ wire [23:0] cell_number = req_data[REQ_CELL_LSB +: 24];
 wire [5:0]  child = req_data[REQ_CHILD_LSB +: 6];
 wire [7:0]  reason = req_data[REQ_REASON_LSB +: 8];
 wire        is_slot = kind == KIND_CONTRIBUTION || kind == KIND_RESULT;
-axis_held #(.WIDTH(REQ_W), .ASSUME(1)) req_held (
-    .clk(clk), .on(started), .valid(req_valid), .ready(req_ready), .data(req_data)
-);
 always @(posedge clk) begin
     assume (!req_valid || installed);
     assume (!read || (installed && !busy));
@@ -108,25 +105,23 @@ always @(posedge clk) begin
     end
 end
 
-// The request that is decided on now, four cycles after it was taken.
-wire        take = started && req_valid && req_ready;
-reg  [3:0]  taken = 4'd0;
-reg  [41:0] was [0:3];
-wire [1:0]  kind_4;
-wire [23:0] cell_4;
-wire [5:0]  child_4;
-wire [7:0]  reason_4;
-assign {kind_4, cell_4, child_4, reason_4} = was[3][39:0];
+// The request whose outcome is told now, five cycles after it came.
+reg  [4:0]  taken = 5'd0;
+reg  [39:0] was [0:4];
+wire [1:0]  kind_5;
+wire [23:0] cell_5;
+wire [5:0]  child_5;
+wire [7:0]  reason_5;
+assign {kind_5, cell_5, child_5, reason_5} = was[4];
+integer s;
 always @(posedge clk) begin
-    taken <= rst ? 4'd0 : {taken[2:0], take};
-    was[0] <= {2'd0, kind, cell_number, child, reason};
-    was[1] <= was[0];
-    was[2] <= was[1];
-    was[3] <= was[2];
+    taken <= rst ? 5'd0 : {taken[3:0], req_valid};
+    was[0] <= {kind, cell_number, child, reason};
+    for (s = 1; s < 5; s = s + 1) was[s] <= was[s-1];
 end
 
 wire [CHILDREN-1:0] all = {CHILDREN{1'b1}} >> (CHILDREN - 1 - fan_in);
-wire [CHILDREN-1:0] bit_4 = {{(CHILDREN - 1){1'b0}}, 1'b1} << child_4;
+wire [CHILDREN-1:0] bit_5 = {{(CHILDREN - 1){1'b0}}, 1'b1} << child_5;
 wire [23:0]         step = after[TAG +: 24] - before[TAG +: 24];
 wire [CHILDREN-1:0] before_bits = before[BITMAP +: CHILDREN];
 wire [CHILDREN-1:0] after_bits = after[BITMAP +: CHILDREN];
@@ -149,39 +144,52 @@ always @(posedge clk) if (started) begin
 end
 
 always @(posedge clk) if (started) begin
-    a_outcome: assert (count == taken[3]);
+    a_outcome: assert (count == taken[4]);
     a_of_kind: assert (!count || (
-        kind_4 == KIND_CONTRIBUTION ? count_outcome == COUNTER_RX_CONTRIBUTION || count_outcome == COUNTER_RX_DUPLICATE
+        kind_5 == KIND_CONTRIBUTION ? count_outcome == COUNTER_RX_CONTRIBUTION || count_outcome == COUNTER_RX_DUPLICATE
             || count_outcome == COUNTER_RX_STALE || count_outcome == COUNTER_DROP_WINDOW :
-        kind_4 == KIND_RESULT ? count_outcome == COUNTER_RX_RESULT || count_outcome == COUNTER_RX_DUPLICATE
+        kind_5 == KIND_RESULT ? count_outcome == COUNTER_RX_RESULT || count_outcome == COUNTER_RX_DUPLICATE
             || count_outcome == COUNTER_RX_STALE || count_outcome == COUNTER_DROP_UNEXPECTED :
-        kind_4 == KIND_REFLECTION ? count_outcome == COUNTERS : count_outcome == reason_4));
+        kind_5 == KIND_REFLECTION ? count_outcome == COUNTERS : count_outcome == reason_5));
     a_written: assert (write == (counted || accepted));
     if (write) begin
         a_forward: assert (!step[23]);
-        a_cell: assert (after[TAG +: 24] == cell_4);
-        a_counted_once: assert (!counted || step != 0 || (before_bits & bit_4) == 0);
-        a_joined: assert (!counted || after_bits == ((step == 0 ? before_bits : 0) | bit_4));
+        a_cell: assert (after[TAG +: 24] == cell_5);
+        a_counted_once: assert (!counted || step != 0 || (before_bits & bit_5) == 0);
+        a_joined: assert (!counted || after_bits == ((step == 0 ? before_bits : 0) | bit_5));
+        a_completed: assert (!counted || count_completed == (after_bits == all));
+        a_done_when_full: assert (!counted || after[DONE] == (root && after_bits == all));
         a_kept: assert (!accepted || (step == 0 && after_bits == before_bits && before_bits == all));
         a_done: assert (step != 0 || !before[DONE]);
         a_result: assert (!accepted || after[DONE]);
         a_window: assert (!guard || step == 0 || (step == 2 && before[DONE]));
     end
     // What was there already is no contribution; what is stale is older.
-    if (count && kind_4 == KIND_CONTRIBUTION && !counted) begin
-        a_duplicate: assert (count_outcome != COUNTER_RX_DUPLICATE || cell_4 != before_4[TAG +: 24]
-            || (before_4[BITMAP +: CHILDREN] & bit_4) != 0);
-        a_stale: assert (count_outcome != COUNTER_RX_STALE || ahead_4[23]);
+    if (count && kind_5 == KIND_CONTRIBUTION && !counted) begin
+        a_duplicate: assert (count_outcome != COUNTER_RX_DUPLICATE || cell_5 != before_5[TAG +: 24]
+            || (before_5[BITMAP +: CHILDREN] & bit_5) != 0);
+        a_stale: assert (count_outcome != COUNTER_RX_STALE || ahead_5[23]);
     end
     c_reuse: cover (write && step == 2 && before[DONE] && before_bits == 3'b111 && installed);
     c_result: cover (accepted && after_bits == 3'b011);
-    c_back_to_back: cover (count && taken[2] && kind_4 == KIND_CONTRIBUTION && write && before[BITMAP] && step == 0);
-    c_stale: cover (count && count_outcome == COUNTER_RX_STALE && kind_4 == KIND_CONTRIBUTION);
+    c_back_to_back: cover (count && taken[3] && kind_5 == KIND_CONTRIBUTION && write && before[BITMAP] && step == 0);
+    // One cell from nothing to its result, a contribution a cycle; and a stale frame right behind the first of a new cell.
+    c_at_once: cover (counted && count_completed && in_a_row == 2 && step == 0 && fan_in == 2);
+    c_overtaken: cover (count && count_outcome == COUNTER_RX_STALE && claimed && cell_5 + 24'd2 == before_5[TAG +: 24]);
+    c_stale: cover (count && count_outcome == COUNTER_RX_STALE && kind_5 == KIND_CONTRIBUTION);
+end
+
+// Contributions counted in a row, and whether the one before was the first of its cell.
+reg [1:0] in_a_row = 2'd0;
+reg       claimed = 1'b0;
+always @(posedge clk) begin
+    in_a_row <= rst || !counted ? 2'd0 : in_a_row == 2'd3 ? 2'd3 : in_a_row + 2'd1;
+    claimed <= started && write && step != 0;
 end
 
 // The slot of a request that is not written: nobody else has written it since it was read.
-wire [STATE_W-1:0] before_4 = cell_4[0] ? \dut.slots.words[1] : \dut.slots.words[0] ;
-wire [23:0]        ahead_4 = cell_4 - before_4[TAG +: 24];
+wire [STATE_W-1:0] before_5 = cell_5[0] ? \dut.slots.words[1] : \dut.slots.words[0] ;
+wire [23:0]        ahead_5 = cell_5 - before_5[TAG +: 24];
 
 endmodule
 

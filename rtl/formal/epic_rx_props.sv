@@ -59,23 +59,27 @@ wire       given = started && meta_valid && meta_ready;
 reg  [5:0] inside = 6'd0;
 always @(posedge clk) if (started) inside <= inside + ended - given - overflow - bad_frame;
 
-// A verdict takes 4 cycles from the last beat. Then the record is in its FIFO, or the fault is said in the next cycle.
-reg [4:1] under_way = 4'd0;
+// A verdict takes 6 cycles from the last beat. Then the record is in its FIFO, or the fault is said in the next cycle.
+reg [6:1] under_way = 6'd0;
 reg       up = 1'b0;
 always @(posedge clk) begin
-    under_way <= started ? {under_way[3:1], ended} : 4'd0;
+    under_way <= started ? {under_way[5:1], ended} : 6'd0;
     up <= started;
 end
 
 (* hierconn *) wire [2:0] \dut.meta_fifo.write_reg ;
+(* hierconn *) wire [2:0] \dut.meta_fifo.commit_reg ;
 (* hierconn *) wire [2:0] \dut.meta_fifo.read_reg ;
 (* hierconn *) wire       \dut.meta_fifo.valid_reg ;
 wire [2:0] in_memory = \dut.meta_fifo.write_reg - \dut.meta_fifo.read_reg ;
 wire [5:0] records = in_memory + \dut.meta_fifo.valid_reg ;
+wire       undecided = \dut.meta_fifo.write_reg != \dut.meta_fifo.commit_reg ;
 
 always @(posedge clk) if (started) begin
     a_never_held_up: assert (!up || s_axis_tready);
-    a_exactly_one: assert (inside == under_way[1] + under_way[2] + under_way[3] + under_way[4] + overflow + bad_frame + records);
+    a_exactly_one: assert (inside == under_way[1] + under_way[2] + under_way[3] + under_way[4] + under_way[5] + under_way[6]
+        + overflow + bad_frame + records);
+    a_decided: assert (!undecided);
     a_no_overflow: assert (in_memory <= META_DEPTH);
     a_not_both: assert (!(overflow && bad_frame));
     a_record: assert (!meta_valid || records != 0);

@@ -72,7 +72,7 @@ always @(posedge clk) begin
     end
 end
 
-// For the induction: what is held in epic_unalign came from one source.
+// For the induction: what is held in epic_slice and epic_unalign came from one source, and has the bytes that it may.
 (* hierconn *) wire [1:0] \dut.unalign.out_user_reg ;
 (* hierconn *) wire [1:0] \dut.unalign.user_reg ;
 (* hierconn *) wire       \dut.unalign.held_reg ;
@@ -87,11 +87,21 @@ wire [3:0] epic_bytes = \dut.epic_bytes_reg ;
 wire       ended = \dut.unalign.ended_reg ;
 wire [3:0] ended_bytes = \dut.unalign.bytes_reg ;
 wire [1:0] user_0 = \dut.unalign.out_user_reg , user_1 = \dut.unalign.user_reg , user_2 = \dut.mux.chosen_reg ;
+// {source, last, tail, bytes, data}
+(* hierconn *) wire [DATA_W+38:0] \dut.slice.data_reg ;
+(* hierconn *) wire [DATA_W+38:0] \dut.slice.waits_reg ;
+(* hierconn *) wire               \dut.slice.valid_reg ;
+(* hierconn *) wire               \dut.slice.ready_reg ;
+wire [DATA_W+38:0] slice_0 = \dut.slice.data_reg , slice_1 = \dut.slice.waits_reg ;
+wire [1:0]         slices = {!\dut.slice.ready_reg , \dut.slice.valid_reg };
+wire [3:0]         slice_bytes_0 = slice_0[DATA_W +: 4], slice_bytes_1 = slice_1[DATA_W +: 4];
 wire [1:0] used = {\dut.mux.locked_reg , \dut.unalign.held_reg };
 always @(posedge clk) if (started) begin
     a_icrc: assert (!epic_valid || epic_bytes == 8 || epic_bytes == 12);
     a_rest: assert (!ended || (used[0] && ended_bytes >= 1 && ended_bytes <= BYTES));
     a_source: assert ((!m_valid || ^user_0) && (!used[0] || ^user_1) && (!used[1] || ^user_2));
+    a_slice: assert ((!slices[0] || (^slice_0[DATA_W+37 +: 2] && slice_bytes_0 != 0 && slice_bytes_0 <= BYTES + 6))
+        && (!slices[1] || (^slice_1[DATA_W+37 +: 2] && slice_bytes_1 != 0 && slice_bytes_1 <= BYTES + 6)));
 end
 
 wire leaves = m_valid && m_axis_tready && m_last;

@@ -60,11 +60,7 @@ wire             spills = last_bytes[BYTES_W];
 
 function automatic [BYTES-1:0] keep_of;
     input [BYTES_W-1:0] bytes_less_one;
-    integer at;
-    begin
-        for (at = 0; at < BYTES; at = at + 1)
-            keep_of[at] = at[BYTES_W-1:0] <= bytes_less_one;
-    end
+    keep_of = ~({{(BYTES-1){1'b1}}, 1'b0} << bytes_less_one);
 endfunction
 
 always @(posedge clk) begin

@@ -6,9 +6,9 @@
 // and the reserved bits 0; then the four bytes of `imm`, descriptor or AETH, which all opcodes of Modes II and III have.
 // Payload beats pass as they are: behind the payload they are zero, so the Pad bytes are.
 //
-// Stages: 1 job and entry meet, 2 sums of the checksum, 3 header. One beat a cycle without bubbles, also from frame to
-// frame and with 512 bits, where a frame without payload is one beat. A frame starts when its first payload beat is
-// there: payload that comes one beat a cycle leaves no gap in a frame.
+// Stages: 1 job and entry meet, 2 lengths and most of the checksum, 3 header, 4 beats. One beat a cycle without bubbles,
+// also from frame to frame and with 512 bits, where a frame without payload is one beat. A frame starts when its first
+// payload beat is there: payload that comes one beat a cycle leaves no gap in a frame.
 
 `default_nettype none
 `include "epic_check.vh"
@@ -42,6 +42,7 @@ module epic_build #(
 
 `include "epic_pkg.vh"
 `include "epic_types.vh"
+`include "epic_checksum.vh"
 
 `EPIC_CHECK(g_check_data_w, DATA_W == 64 || DATA_W == 128 || DATA_W == 256 || DATA_W == 512,
     ("epic_build: DATA_W is %0d, expected 64, 128, 256 or 512", DATA_W))
@@ -57,6 +58,8 @@ localparam integer BYTES_LOG2 = $clog2(BYTES);
 localparam integer HEADER_BEATS = 64 / BYTES;
 localparam integer MOST_BEATS = HEADER_BEATS + MTU / BYTES;
 localparam integer BEAT_W = $clog2(MOST_BEATS + 1);
+localparam integer HEADER_W = $clog2(HEADER_BEATS + 1);
+localparam integer TWO = 2;
 localparam integer SIZE_W = 14;  // of payload_bytes
 
 // What is the same in every frame.
@@ -90,17 +93,25 @@ always @(posedge clk) begin
     end
 end
 
+// All lengths are sums of payload_bytes and a constant, rounded up to words or beats.
 wire              has_payload_1 = job_1_reg[JOB_HAS_PAYLOAD_LSB];
 wire [SIZE_W-1:0] size_1 = has_payload_1 ? job_1_reg[JOB_PAYLOAD_BYTES_LSB +: SIZE_W] : {SIZE_W{1'b0}};
-wire [SIZE_W-3:0] words_1 = size_1[SIZE_W-1:2] + {{(SIZE_W - 3) {1'b0}}, |size_1[1:0]};  // with Pad
-wire [15:0]       total_1 = {{(16 - SIZE_W) {1'b0}}, words_1, 2'b00} + LEAST_TOTAL[15:0];
+/* verilator lint_off UNUSEDSIGNAL */
+wire [15:0]       total_1 = {{(16 - SIZE_W) {1'b0}}, size_1} + (LEAST_TOTAL[15:0] + 16'd3);
+wire [15:0]       udp_total_1 = {{(16 - SIZE_W) {1'b0}}, size_1} + (LEAST_UDP[15:0] + 16'd3);
+wire [15:0]       stream_1 = {{(16 - SIZE_W) {1'b0}}, size_1} + (16'd64 + BYTES[15:0] - 16'd1);
+/* verilator lint_on UNUSEDSIGNAL */
 wire [1:0]        ecn_1 = job_1_reg[JOB_CE_LSB] ? CE : ECT0;
 wire [31:0]       own_ip_1 = edge_entry[EDGE_OWN_IP_LSB +: 32];
 wire [31:0]       peer_ip_1 = edge_entry[EDGE_PEER_IP_LSB +: 32];
 
-// ---- Stage 2: two partial sums of the header's 16-bit words; those that never vary are one number.
+// ---- Stage 2: the header's 16-bit words but the length, added up to two; those that never vary are one number.
 
-localparam [16:0] CONSTANT_WORDS = {1'b0, VERSION_IHL, 8'h00} + {1'b0, DF} + {1'b0, TTL, PROTOCOL_UDP};
+localparam [16:0] CONSTANT_SUM = {1'b0, VERSION_IHL, 8'h00} + {1'b0, DF} + {1'b0, TTL, PROTOCOL_UDP};
+localparam [15:0] CONSTANT_WORDS = CONSTANT_SUM[15:0];  // below 2^16: checked
+
+`EPIC_CHECK(g_check_constant, CONSTANT_SUM < 17'h0fffd,
+    ("epic_build: the constant words add up to %0d, expected less than 65533", CONSTANT_SUM))
 
 reg                 job_2_valid_reg;
 reg [7:0]           opcode_2_reg;
@@ -109,12 +120,20 @@ reg                 ackreq_2_reg;
 reg [1:0]           ecn_2_reg;
 reg [31:0]          imm_2_reg;
 reg [EDGE_TX_W-1:0] entry_2_reg;
-reg [SIZE_W-3:0]    words_2_reg;
 reg [15:0]          total_2_reg;
+reg [15:0]          udp_total_2_reg;
 reg [1:0]           pad_2_reg;
-reg [17:0]          sum_peer_2_reg;
-reg [17:0]          sum_own_2_reg;
+reg [31:0]          sums_2_reg;
+reg [BEAT_W-1:0]    beats_2_reg;   // of the frame
+reg                 single_2_reg;  // it is one
+reg [COUNT_W-1:0]   last_bytes_2_reg;
+reg                 payload_2_reg;
 wire                ready_2;
+
+wire [47:0] sums_4_1 = {checksum_save({own_ip_1, peer_ip_1[31:16]}), peer_ip_1[15:0]};
+wire [31:0] sums_3_1 = checksum_save(sums_4_1);
+wire [31:0] sums_1 = checksum_save({sums_3_1, ecn_1 == CE ? CONSTANT_WORDS + 16'd3 : CONSTANT_WORDS + 16'd2});
+wire [BYTES_LOG2-1:0] padded_1 = {total_1[BYTES_LOG2-1:2], 2'b00} - LEAST_TOTAL[BYTES_LOG2-1:0];  // modulo BYTES
 
 assign ready_1 = !job_1_valid_reg || ready_2;
 
@@ -127,22 +146,23 @@ always @(posedge clk) begin
         ecn_2_reg <= ecn_1;
         imm_2_reg <= job_1_reg[JOB_IMM_LSB +: JOB_IMM_WIDTH];
         entry_2_reg <= edge_entry;
-        words_2_reg <= words_1;
-        total_2_reg <= total_1;
+        total_2_reg <= {total_1[15:2], 2'b00};
+        udp_total_2_reg <= {udp_total_1[15:2], 2'b00};
         pad_2_reg <= -size_1[1:0];
-        sum_peer_2_reg <= {2'd0, peer_ip_1[31:16]} + {2'd0, peer_ip_1[15:0]} + {2'd0, total_1};
-        sum_own_2_reg <= {2'd0, own_ip_1[31:16]} + {2'd0, own_ip_1[15:0]} + {1'b0, CONSTANT_WORDS} + {16'd0, ecn_1};
+        sums_2_reg <= sums_1;
+        beats_2_reg <= stream_1[BYTES_LOG2 +: BEAT_W];
+        single_2_reg <= HEADER_BEATS == 1 && !has_payload_1;
+        last_bytes_2_reg <= {~|padded_1, padded_1};
+        payload_2_reg <= has_payload_1;
     end
     if (rst) begin
         job_2_valid_reg <= 1'b0;
     end
 end
 
-// ---- Stage 3: checksum and header. Its beats are shifted out, the payload's follow.
+// ---- Stage 3: checksum and header.
 
-wire [18:0] sum_2 = {1'b0, sum_peer_2_reg} + {1'b0, sum_own_2_reg};
-wire [16:0] folded_2 = {1'b0, sum_2[15:0]} + {14'd0, sum_2[18:16]};
-wire [15:0] checksum_2 = ~(folded_2[15:0] + {15'd0, folded_2[16]});
+wire [15:0] checksum_2 = ~checksum_add(checksum_save({sums_2_reg, total_2_reg}));
 
 reg [ETHERNET_BITS-1:0] ethernet;
 reg [IPV4_BITS-1:0]     ipv4;
@@ -169,7 +189,7 @@ always @* begin
     udp = {UDP_BITS{1'b0}};
     udp[UDP_SRC_PORT_LSB +: UDP_SRC_PORT_WIDTH] = entry_2_reg[EDGE_SPORT_LSB +: EDGE_SPORT_WIDTH];
     udp[UDP_DST_PORT_LSB +: UDP_DST_PORT_WIDTH] = UDP_PORT[15:0];
-    udp[UDP_LENGTH_LSB +: UDP_LENGTH_WIDTH] = total_2_reg - (LEAST_TOTAL[15:0] - LEAST_UDP[15:0]);
+    udp[UDP_LENGTH_LSB +: UDP_LENGTH_WIDTH] = udp_total_2_reg;
 
     bth = {BTH_BITS{1'b0}};
     bth[BTH_OPCODE_LSB +: BTH_OPCODE_WIDTH] = opcode_2_reg;
@@ -191,59 +211,70 @@ always @* begin
     end
 end
 
-// Beats of the payload, and the bytes in the last: both from the number of words. A payload is at most MTU bytes, so
-// the upper bits of the number of beats stay 0.
-wire [SIZE_W-1:0]      padded_2 = {words_2_reg, 2'b00};
-wire [BYTES_LOG2-1:0]  rest_2 = padded_2[BYTES_LOG2-1:0];
-/* verilator lint_off UNUSEDSIGNAL */
-wire [SIZE_W-1:0]      beats_2 = (padded_2 >> BYTES_LOG2) + {{(SIZE_W - 1) {1'b0}}, |rest_2};
-/* verilator lint_on UNUSEDSIGNAL */
-
-reg              busy_reg;
-reg [511:0]      header_reg;
-reg [BEAT_W-1:0] header_left_reg;  // beats of the header, this one included
-reg [BEAT_W-1:0] left_reg;         // beats of the frame, this one included
+// The header's beats are shifted out, the payload's follow. All that beats are decided by is a register of its own.
+reg               busy_reg;
+reg               in_header_reg;
+reg               is_last_reg;
+reg               waits_reg;        // for the first payload beat
+reg [511:0]       header_reg;
+reg [HEADER_W-1:0] header_left_reg; // beats of the header behind this one
+reg [BEAT_W-1:0]  left_reg;         // beats of the frame, this one included
 reg [COUNT_W-1:0] last_bytes_reg;
-reg              icrc_reg;
-reg              waits_reg;        // for the first payload beat
+reg               icrc_reg;
 
-wire in_header = |header_left_reg;
-wire beat_valid = busy_reg && (in_header ? !waits_reg || payload_valid : payload_valid);
-wire beat_taken = beat_valid && out_ready;
-wire is_last = left_reg == {{(BEAT_W - 1) {1'b0}}, 1'b1};
+wire beat_valid = busy_reg && ((in_header_reg && !waits_reg) || payload_valid);
+wire beat_ready;
+wire beat_taken = beat_valid && beat_ready;
 
-assign ready_2 = !job_2_valid_reg || !busy_reg || (beat_taken && is_last);
-assign payload_ready = busy_reg && !in_header && out_ready;
+wire next = !busy_reg || (beat_taken && is_last_reg);
+
+assign ready_2 = !job_2_valid_reg || next;
+assign payload_ready = busy_reg && !in_header_reg && beat_ready;
 
 always @(posedge clk) begin
     if (beat_taken) begin
         header_reg <= header_reg >> DATA_W;
-        if (in_header) begin
-            header_left_reg <= header_left_reg - 1'b1;
-        end
+        in_header_reg <= in_header_reg && |header_left_reg;
+        header_left_reg <= header_left_reg - 1'b1;
         left_reg <= left_reg - 1'b1;
+        is_last_reg <= left_reg == TWO[BEAT_W-1:0];
         waits_reg <= 1'b0;
-        busy_reg <= !is_last;
     end
-    if (ready_2 && job_2_valid_reg) begin
-        busy_reg <= 1'b1;
+    if (next) begin
+        busy_reg <= job_2_valid_reg;
+        in_header_reg <= 1'b1;
+        is_last_reg <= single_2_reg;
+        waits_reg <= payload_2_reg;
         header_reg <= header_2;
-        header_left_reg <= HEADER_BEATS[BEAT_W-1:0];
-        left_reg <= HEADER_BEATS[BEAT_W-1:0] + beats_2[BEAT_W-1:0];
-        last_bytes_reg <= {~|rest_2, rest_2};
+        header_left_reg <= HEADER_BEATS[HEADER_W-1:0] - 1'b1;
+        left_reg <= beats_2_reg;
+        last_bytes_reg <= last_bytes_2_reg;
         icrc_reg <= entry_2_reg[EDGE_ICRC_LSB];
-        waits_reg <= |words_2_reg;
     end
     if (rst) begin
         busy_reg <= 1'b0;
     end
 end
 
-assign out_valid = beat_valid;
-assign out_data = in_header ? header_reg[DATA_W-1:0] : payload_data;
-assign out_last = is_last;
-assign out_bytes = is_last ? last_bytes_reg : BYTES[COUNT_W-1:0];
-assign out_icrc = icrc_reg;
+// ---- Stage 4: the beat. Here the receiver's ready ends: it would go on to the job's, and to the entry's memory.
+
+epic_slice #(
+    .WIDTH(DATA_W + COUNT_W + 2)
+) slice (
+    .clk(clk),
+    .rst(rst),
+    .in_valid(beat_valid),
+    .in_data({
+        icrc_reg,
+        is_last_reg ? last_bytes_reg : BYTES[COUNT_W-1:0],
+        is_last_reg,
+        in_header_reg ? header_reg[DATA_W-1:0] : payload_data
+    }),
+    .in_ready(beat_ready),
+    .out_valid(out_valid),
+    .out_data({out_icrc, out_bytes, out_last, out_data}),
+    .out_ready(out_ready)
+);
 
 endmodule
 

@@ -46,20 +46,34 @@ function [3:0] ones(input [PORTS-1:0] bits);
     end
 endfunction
 
-wire [INDEX_W-1:0] outcome_at = ready ? outcome_index : clear_reg[INDEX_W-1:0];
-wire [INDEX_W-1:0] send_at = ready ? send_index : clear_reg[INDEX_W-1:0];
-wire [31:0] outcome_next = ready ? outcomes[outcome_at] + 32'd1 : 32'd0;
-wire [31:0] send_next = ready ? sends[send_at] + {25'd0, send_count} : 32'd0;
+// A counter is read in one cycle and written, more, in the next: with what the event before writes, if it is the same.
+reg               clearing_reg, outcome_reg, send_reg;
+reg [INDEX_W-1:0] outcome_at_reg, send_at_reg;
+reg [31:0]        outcome_count_reg, send_count_reg;
+reg [6:0]         send_more_reg;
+reg [3:0]         sent_more_reg, failed_more_reg;
+wire [31:0]       outcome_next = clearing_reg ? 32'd0 : outcome_count_reg + 32'd1;
+wire [31:0]       send_next = clearing_reg ? 32'd0 : send_count_reg + {25'd0, send_more_reg};
 
 always @(posedge clk) begin
-    if (outcome || !ready) outcomes[outcome_at] <= outcome_next;
-    if (send || !ready) sends[send_at] <= send_next;
+    clearing_reg <= !ready;
+    outcome_reg <= outcome || !ready;
+    outcome_at_reg <= ready ? outcome_index : clear_reg[INDEX_W-1:0];
+    outcome_count_reg <= outcome_reg && outcome_at_reg == outcome_index ? outcome_next : outcomes[outcome_index];
+    send_reg <= send || !ready;
+    send_at_reg <= ready ? send_index : clear_reg[INDEX_W-1:0];
+    send_count_reg <= send_reg && send_at_reg == send_index ? send_next : sends[send_index];
+    send_more_reg <= send_count;
+    if (outcome_reg) outcomes[outcome_at_reg] <= outcome_next;
+    if (send_reg) sends[send_at_reg] <= send_next;
     frames_reg <= frames_reg + {31'd0, frame};
     ce_reg <= ce_reg + {31'd0, ce};
     completed_reg <= completed_reg + {31'd0, completed};
     poisoned_reg <= poisoned_reg + {31'd0, poisoned};
-    sent_reg <= sent_reg + {28'd0, ones(sent)};
-    failed_reg <= failed_reg + {28'd0, ones(failed)};
+    sent_more_reg <= ones(sent);
+    failed_more_reg <= ones(failed);
+    sent_reg <= sent_reg + {28'd0, sent_more_reg};
+    failed_reg <= failed_reg + {28'd0, failed_more_reg};
     if (!ready) clear_reg <= clear_reg + 1'b1;
     case ({{8 - INDEX_W{1'b0}}, read_index})
         COUNTER_RX_FRAMES: read_value <= frames_reg;
@@ -78,6 +92,8 @@ always @(posedge clk) begin
         ce_reg <= 32'd0;
         completed_reg <= 32'd0;
         poisoned_reg <= 32'd0;
+        sent_more_reg <= 4'd0;
+        failed_more_reg <= 4'd0;
         sent_reg <= 32'd0;
         failed_reg <= 32'd0;
     end

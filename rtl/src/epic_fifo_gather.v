@@ -9,6 +9,7 @@ module epic_fifo_gather #(
     parameter IN_WIDTH = 32,
     parameter OUT_WIDTH = 128,      // IN_WIDTH times a power of two
     parameter DEPTH = 16,           // words of OUT_WIDTH, a power of two, at least 2
+    parameter REGISTER = 0,         // as in epic_fifo
     parameter ADDR_W = $clog2(DEPTH)
 ) (
     input  wire                 clk,
@@ -34,7 +35,7 @@ localparam RATIO = OUT_WIDTH / IN_WIDTH;
 
 generate
     if (RATIO == 1) begin : g_same
-        epic_fifo #(.WIDTH(OUT_WIDTH), .DEPTH(DEPTH), .PACKET(1)) fifo (
+        epic_fifo #(.WIDTH(OUT_WIDTH), .DEPTH(DEPTH), .PACKET(1), .REGISTER(REGISTER)) fifo (
             .clk(clk), .rst(rst),
             .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready), .commit(commit), .rewind(rewind),
             .out_valid(out_valid), .out_data(out_data), .out_ready(out_ready), .room(room)
@@ -59,7 +60,7 @@ generate
         end
 
         // When a part has begun there is room for it: nobody else writes.
-        epic_fifo #(.WIDTH(OUT_WIDTH), .DEPTH(DEPTH), .PACKET(1)) fifo (
+        epic_fifo #(.WIDTH(OUT_WIDTH), .DEPTH(DEPTH), .PACKET(1), .REGISTER(REGISTER)) fifo (
             .clk(clk), .rst(rst),
             .in_valid(store), .in_data(joined), .in_ready(in_ready), .commit(commit), .rewind(rewind),
             .out_valid(out_valid), .out_data(out_data), .out_ready(out_ready), .room(room)

@@ -57,7 +57,7 @@ localparam integer BYTES = DATA_W / 8;
 localparam integer COUNT_W = $clog2(BYTES);  // bytes of a last beat, less one
 localparam integer ALIGN = 6;  // dummy bytes in front of the destination address
 
-// ---- The bus: what the mux lets through, with bytes for tkeep.
+// ---- The bus: what the mux lets through.
 
 localparam integer BEAT_W = DATA_W + BYTES;
 
@@ -92,25 +92,13 @@ epic_axis_mux #(
     .out_ready(1'b1)
 );
 
-reg [COUNT_W-1:0] mux_count;
-integer           index;
-
-always @* begin
-    mux_count = {COUNT_W{1'b0}};
-    for (index = 1; index < BYTES; index = index + 1) begin
-        if (mux_data[DATA_W+index]) begin
-            mux_count = index[COUNT_W-1:0];
-        end
-    end
-end
-
 // ---- Stage 1: the beat; the destination address is whole in beat MAC_BEAT.
 
 localparam integer MAC_BEAT = (ALIGN + 5) / BYTES;  // 1 with 64 bits, else 0
 
 reg              valid_1_reg;
 reg [DATA_W-1:0] data_1_reg;
-reg [COUNT_W-1:0] count_1_reg;
+reg [BYTES-1:0]  keep_1_reg;
 reg              last_1_reg;
 reg [PORTS-1:0]  source_1_reg;
 reg              first_1_reg;  // the next beat, or this one, is a frame's first
@@ -118,7 +106,7 @@ reg              first_1_reg;  // the next beat, or this one, is a frame's first
 always @(posedge clk) begin
     valid_1_reg <= mux_valid;
     data_1_reg <= mux_data[DATA_W-1:0];
-    count_1_reg <= mux_count;
+    keep_1_reg <= mux_data[DATA_W +: BYTES];
     last_1_reg <= mux_last;
     source_1_reg <= mux_source;
     if (valid_1_reg) begin
@@ -158,7 +146,7 @@ generate
     end
 endgenerate
 
-// ---- Stage 2: the entries that have the address, kept to the frame's end; the beat goes into the queues.
+// ---- Stage 2: which entries have the address; tkeep becomes a number.
 
 reg [48*MACS-1:0]    mac_reg;
 reg [PORTS*MACS-1:0] ports_reg;
@@ -176,85 +164,119 @@ always @(posedge clk) begin
     end
 end
 
+// The last byte of a beat, whose tkeep is contiguous from bit 0, by bisection.
+function automatic [COUNT_W-1:0] last_byte;
+    input [BYTES-1:0] tkeep;
+    integer           bit_at;
+    begin
+        last_byte = {COUNT_W{1'b0}};
+        for (bit_at = COUNT_W - 1; bit_at >= 0; bit_at = bit_at - 1) begin
+            last_byte[bit_at] = tkeep[last_byte | ({{(COUNT_W - 1) {1'b0}}, 1'b1} << bit_at)];
+        end
+    end
+endfunction
+
 reg               valid_2_reg;
 reg [DATA_W-1:0]  data_2_reg;
 reg [COUNT_W-1:0] count_2_reg;
 reg               last_2_reg;
+reg               first_2_reg;
 reg [PORTS-1:0]   source_2_reg;
-reg               known_2_reg;  // the frame was long enough to have an address
-reg               hit_2_reg;    // that the table has
-reg [PORTS-1:0]   ports_2_reg;
-
-reg             hit_1;
-reg [PORTS-1:0] ports_1;
-
-always @* begin
-    hit_1 = 1'b0;
-    ports_1 = {PORTS{1'b0}};
-    for (entry = 0; entry < MACS; entry = entry + 1) begin
-        if (mac_reg[48*entry +: 48] == mac_1) begin
-            hit_1 = hit_1 | (|ports_reg[PORTS*entry +: PORTS]);
-            ports_1 = ports_1 | ports_reg[PORTS*entry +: PORTS];
-        end
-    end
-end
+reg               look_up_2_reg;
+reg [MACS-1:0]    match_2_reg;
 
 always @(posedge clk) begin
     valid_2_reg <= valid_1_reg;
     data_2_reg <= data_1_reg;
-    count_2_reg <= count_1_reg;
+    count_2_reg <= last_byte(keep_1_reg);
     last_2_reg <= last_1_reg;
+    first_2_reg <= first_1_reg;
     source_2_reg <= source_1_reg;
-    if (look_up_1) begin
-        hit_2_reg <= hit_1;
-        ports_2_reg <= ports_1;
-    end
-    if (valid_1_reg) begin
-        known_2_reg <= look_up_1 || (known_2_reg && !first_1_reg);
+    look_up_2_reg <= look_up_1;
+    for (entry = 0; entry < MACS; entry = entry + 1) begin
+        match_2_reg[entry] <= mac_reg[48*entry +: 48] == mac_1;
     end
     if (rst) begin
         valid_2_reg <= 1'b0;
+        look_up_2_reg <= 1'b0;
     end
 end
 
-wire [PORTS-1:0] wanted_2 = (hit_2_reg ? ports_2_reg : flood) & ~source_2_reg & {PORTS{known_2_reg}};
+// ---- Stage 3: their ports, kept to the frame's end; the beat goes into the queues.
+
+reg               valid_3_reg;
+reg [DATA_W-1:0]  data_3_reg;
+reg [COUNT_W-1:0] count_3_reg;
+reg               last_3_reg;
+reg [PORTS-1:0]   source_3_reg;
+reg               known_3_reg;  // the frame was long enough to have an address
+reg               hit_3_reg;    // that the table has
+reg [PORTS-1:0]   ports_3_reg;
+
+reg [PORTS-1:0] ports_2;
+
+always @* begin
+    ports_2 = {PORTS{1'b0}};
+    for (entry = 0; entry < MACS; entry = entry + 1) begin
+        ports_2 = ports_2 | (ports_reg[PORTS*entry +: PORTS] & {PORTS{match_2_reg[entry]}});
+    end
+end
+
+always @(posedge clk) begin
+    valid_3_reg <= valid_2_reg;
+    data_3_reg <= data_2_reg;
+    count_3_reg <= count_2_reg;
+    last_3_reg <= last_2_reg;
+    source_3_reg <= source_2_reg;
+    if (look_up_2_reg) begin
+        hit_3_reg <= ports_2 != {PORTS{1'b0}};
+        ports_3_reg <= ports_2;
+    end
+    if (valid_2_reg) begin
+        known_3_reg <= look_up_2_reg || (known_3_reg && !first_2_reg);
+    end
+    if (rst) begin
+        valid_3_reg <= 1'b0;
+    end
+end
+
+wire [PORTS-1:0] wanted_3 = (hit_3_reg ? ports_3_reg : flood) & ~source_3_reg & {PORTS{known_3_reg}};
 
 // ---- The queues.
 
 reg  [PORTS-1:0] lost_reg;  // a beat of this frame had no room
 wire [PORTS-1:0] room;
-wire [PORTS-1:0] keep = wanted_2 & room & ~lost_reg;
-wire             end_2 = valid_2_reg && last_2_reg;
+wire [PORTS-1:0] keep = wanted_3 & room & ~lost_reg;
+wire             end_3 = valid_3_reg && last_3_reg;
 
 always @(posedge clk) begin
-    if (valid_2_reg) begin
-        lost_reg <= last_2_reg ? {PORTS{1'b0}} : lost_reg | ~room;
+    if (valid_3_reg) begin
+        lost_reg <= last_3_reg ? {PORTS{1'b0}} : lost_reg | ~room;
     end
     if (rst) begin
         lost_reg <= {PORTS{1'b0}};
     end
 end
 
-assign dropped = end_2 && (wanted_2 == {PORTS{1'b0}} || keep != wanted_2);
+assign dropped = end_3 && (wanted_3 == {PORTS{1'b0}} || keep != wanted_3);
 
 generate
     for (port = 0; port < PORTS; port = port + 1) begin : g_queue
         wire [COUNT_W-1:0] count;
-        reg  [BYTES-1:0]   tkeep;
-        integer            lane;
 
         epic_fifo #(
             .WIDTH(DATA_W + COUNT_W + 1),
             .DEPTH(DEPTH),
-            .PACKET(1)
+            .PACKET(1),
+            .REGISTER(1)
         ) queue (
             .clk(clk),
             .rst(rst),
-            .in_valid(valid_2_reg),
-            .in_data({last_2_reg, count_2_reg, data_2_reg}),
+            .in_valid(valid_3_reg),
+            .in_data({last_3_reg, count_3_reg, data_3_reg}),
             .in_ready(room[port]),
-            .commit(end_2 && keep[port]),
-            .rewind(end_2 && !keep[port]),
+            .commit(end_3 && keep[port]),
+            .rewind(end_3 && !keep[port]),
             .out_valid(m_axis_tvalid[port]),
             .out_data({m_axis_tlast[port], count, m_axis_tdata[port*DATA_W +: DATA_W]}),
             .out_ready(m_axis_tready[port]),
@@ -263,13 +285,7 @@ generate
             /* verilator lint_on PINCONNECTEMPTY */
         );
 
-        always @* begin
-            for (lane = 0; lane < BYTES; lane = lane + 1) begin
-                tkeep[lane] = lane[COUNT_W:0] <= {1'b0, count};
-            end
-        end
-
-        assign m_axis_tkeep[port*BYTES +: BYTES] = tkeep;
+        assign m_axis_tkeep[port*BYTES +: BYTES] = ~({{(BYTES-1){1'b1}}, 1'b0} << count);
     end
 endgenerate
 

@@ -11,11 +11,12 @@
 //
 // There is no back-pressure: `crc_valid` is up for one cycle, LATENCY cycles after each `in_last`, in order.
 //
-//   beat -> mask -> words joined two by two (log2(words) levels) -> state = F(state) ^ beat -> at the end:
-//   zeros behind the message taken back, one level for each bit of their number
+//   beat -> mask -> words joined two by two (log2(words) levels) -> state = F(state) ^ beat -> at the end
+//     CHECK = 0:  zeros behind the message taken back, one level for each bit of their number, from GRAIN on
+//     CHECK = 1:  compared with what a right message and that number of zeros lead to: a constant for each number
 //
 // LEVELS levels of the trees stand between two registers, each a 17-input XOR: LATENCY = 2
-// + ceil(log2(DATA_W / 32) / LEVELS) + ceil(log2(DATA_W / 8) / LEVELS), 5 to 7 cycles with LEVELS = 2.
+// + ceil(log2(DATA_W / 32) / LEVELS) + (CHECK ? 1 : ceil(log2(DATA_W / 8 / GRAIN) / LEVELS)).
 `include "epic_check.vh"
 
 `default_nettype none
@@ -23,7 +24,9 @@
 module epic_icrc #(
     parameter integer DATA_W = 64,  // bits of a beat: 64, 128, 256 or 512
     parameter integer FIRST = 6,  // where Ethernet starts in the first beat: 6 in an aligned stream, 0 as received
-    parameter integer LEVELS = 2,  // levels of the trees in a clock cycle, 1 to 8
+    parameter integer LEVELS = 1,  // levels of the trees in a clock cycle, 1 to 8
+    parameter integer CHECK = 0,  // 1: `crc_ok` only, `crc` is 0: smaller, and for a receiver enough
+    parameter integer GRAIN = 1,  // `in_bytes` is a multiple of: 1 or, where the covered bytes are whole words, 4
     parameter integer COUNT_W = $clog2(DATA_W / 8) + 1  // derived; do not set
 ) (
     input wire clk,
@@ -45,7 +48,8 @@ module epic_icrc #(
 localparam integer BYTES = DATA_W / 8;
 localparam integer WORDS = DATA_W / 32;
 localparam integer JOIN_LEVELS = $clog2(WORDS);
-localparam integer BACK_LEVELS = $clog2(BYTES);
+localparam integer GRAIN_LOG2 = $clog2(GRAIN);
+localparam integer BACK_LEVELS = $clog2(BYTES) - GRAIN_LOG2;
 localparam integer JOIN_STAGES = (JOIN_LEVELS + LEVELS - 1) / LEVELS;
 
 // The bytes of the stream that the ICRC does not see as they are: [0, SKIPPED) are left out, the 8 bytes of
@@ -59,6 +63,8 @@ localparam integer BEAT_W = $clog2(MASKED_BEATS + 1);
     ("epic_icrc: DATA_W is %0d, expected 64, 128, 256 or 512", DATA_W))
 `EPIC_CHECK(g_check_first, FIRST >= 0 && FIRST <= 8, ("epic_icrc: FIRST is %0d, expected 0 to 8", FIRST))
 `EPIC_CHECK(g_check_levels, LEVELS >= 1 && LEVELS <= 8, ("epic_icrc: LEVELS is %0d, expected 1 to 8", LEVELS))
+`EPIC_CHECK(g_check_check, CHECK == 0 || CHECK == 1, ("epic_icrc: CHECK is %0d, expected 0 or 1", CHECK))
+`EPIC_CHECK(g_check_grain, GRAIN == 1 || GRAIN == 4, ("epic_icrc: GRAIN is %0d, expected 1 or 4", GRAIN))
 `EPIC_CHECK(g_check_count_w, COUNT_W == $clog2(DATA_W / 8) + 1,
     ("epic_icrc: COUNT_W is %0d, expected %0d", COUNT_W, $clog2(DATA_W / 8) + 1))
 
@@ -78,6 +84,9 @@ function automatic [7:0] ones_at;
     end
 endfunction
 
+localparam [1023:0] FORWARD_BYTE = crc32_forward(0);
+localparam [1023:0] BACKWARD_BYTE = crc32_backward(0);
+
 // The register from which SKIPPED bytes of zeros lead to all ones.
 function automatic [31:0] start_state;
     input integer bytes;
@@ -85,13 +94,28 @@ function automatic [31:0] start_state;
     begin
         start_state = CRC32_ONES;
         for (turn = 0; turn < bytes; turn = turn + 1)
-            start_state = crc32_apply(crc32_backward(0), start_state);
+            start_state = crc32_apply(BACKWARD_BYTE, start_state);
+    end
+endfunction
+
+// The registers after a message that leads to `message`, and 0 to BYTES - 1 zeros.
+function automatic [32*BYTES-1:0] right_states;
+    input [31:0] message;
+    integer zeros;
+    reg [31:0] state;
+    begin
+        state = message;
+        for (zeros = 0; zeros < BYTES; zeros = zeros + 1) begin
+            right_states[32*zeros +: 32] = state;
+            state = crc32_apply(FORWARD_BYTE, state);
+        end
     end
 endfunction
 
 localparam [31:0] START = start_state(SKIPPED);
+localparam [32*BYTES-1:0] RIGHT = right_states(CRC32_RESIDUE ^ CRC32_ONES);
 localparam [1023:0] FORWARD_WORD = crc32_forward(2);
-localparam [1023:0] FORWARD_BEAT = crc32_forward(BACK_LEVELS);
+localparam [1023:0] FORWARD_BEAT = crc32_forward($clog2(BYTES));
 
 // ------------------------------------------------------------------------------------------------------- mask
 // Beats of the frame so far, up to MASKED_BEATS.
@@ -100,6 +124,7 @@ reg [BEAT_W-1:0] beat_reg;
 // Ones and zeros to put into this beat, by its number.
 reg [DATA_W-1:0] ones;
 reg [DATA_W-1:0] keep;
+wire [BYTES-1:0] behind = {BYTES{1'b1}} << in_bytes;  // bytes that are not covered
 integer index;
 integer beat;
 always @* begin
@@ -112,7 +137,7 @@ always @* begin
                 if (beat*BYTES + index < SKIPPED) keep[8*index +: 8] = 8'h00;
             end
     for (index = 0; index < BYTES; index = index + 1)
-        if (index >= in_bytes) begin
+        if (behind[index]) begin
             ones[8*index +: 8] = 8'h00;
             keep[8*index +: 8] = 8'h00;
         end
@@ -211,45 +236,69 @@ always @(posedge clk) begin
     end
 end
 
-// ------------------------------------------------------------------------------------------------------- back
+// -------------------------------------------------------------------------------------------------------- end
 generate
-    for (level = 0; level < BACK_LEVELS; level = level + 1) begin : g_back
-        localparam [1023:0] BACKWARD = crc32_backward(level);
-        wire [31:0] from;
-        wire [BACK_LEVELS-1:0] from_bytes;
-        wire from_valid;
-        wire [31:0] out;
-        wire [BACK_LEVELS-1:0] out_bytes;
-        wire out_valid;
-        if (level == 0) begin : g_first
-            assign {from, from_bytes, from_valid} = {state_reg, behind_reg, ended_reg};
-        end else begin : g_next
-            assign {from, from_bytes, from_valid} =
-                {g_back[level - 1].out, g_back[level - 1].out_bytes, g_back[level - 1].out_valid};
-        end
-        wire [31:0] word = from_bytes[level] ? crc32_apply(BACKWARD, from) : from;
-        if ((level + 1) % LEVELS == 0 || level + 1 == BACK_LEVELS) begin : g_register
-            reg [31:0] word_reg;
-            reg [BACK_LEVELS-1:0] bytes_reg;
-            reg valid_reg;
-            always @(posedge clk) begin
-                word_reg <= word;
-                bytes_reg <= from_bytes;
-                valid_reg <= from_valid && !rst;
+    if (CHECK == 0) begin : g_back
+        // Level n takes 2^n times GRAIN zeros back, or none.
+        for (level = 0; level < BACK_LEVELS; level = level + 1) begin : g_level
+            localparam [1023:0] BACKWARD = crc32_backward(level + GRAIN_LOG2);
+            wire [31:0] from;
+            wire [BACK_LEVELS-1:0] from_zeros;
+            wire from_valid;
+            wire [31:0] out;
+            wire [BACK_LEVELS-1:0] out_zeros;
+            wire out_valid;
+            if (level == 0) begin : g_first
+                assign {from, from_zeros, from_valid} =
+                    {state_reg, behind_reg[COUNT_W-2:GRAIN_LOG2], ended_reg};
+            end else begin : g_next
+                assign {from, from_zeros, from_valid} =
+                    {g_level[level - 1].out, g_level[level - 1].out_zeros, g_level[level - 1].out_valid};
             end
-            assign {out, out_bytes, out_valid} = {word_reg, bytes_reg, valid_reg};
-        end else begin : g_wire
-            assign {out, out_bytes, out_valid} = {word, from_bytes, from_valid};
+            wire [31:0] word = from_zeros[level] ? crc32_apply(BACKWARD, from) : from;
+            if ((level + 1) % LEVELS == 0 || level + 1 == BACK_LEVELS) begin : g_register
+                reg [31:0] word_reg;
+                reg [BACK_LEVELS-1:0] zeros_reg;
+                reg valid_reg;
+                always @(posedge clk) begin
+                    word_reg <= word;
+                    zeros_reg <= from_zeros;
+                    valid_reg <= from_valid && !rst;
+                end
+                assign {out, out_zeros, out_valid} = {word_reg, zeros_reg, valid_reg};
+            end else begin : g_wire
+                assign {out, out_zeros, out_valid} = {word, from_zeros, from_valid};
+            end
         end
+
+        /* verilator lint_off UNUSEDSIGNAL */
+        wire [BACK_LEVELS-1:0] done_zeros = g_level[BACK_LEVELS-1].out_zeros;
+        if (GRAIN != 1) begin : g_grain
+            wire [GRAIN_LOG2-1:0] none = behind_reg[GRAIN_LOG2-1:0];
+        end
+        /* verilator lint_on UNUSEDSIGNAL */
+        assign crc_valid = g_level[BACK_LEVELS-1].out_valid;
+        assign crc = g_level[BACK_LEVELS-1].out ^ CRC32_ONES;
+        assign crc_ok = crc == CRC32_RESIDUE;
+    end else begin : g_check
+        reg [31:0] right;
+        reg valid_reg;
+        reg ok_reg;
+        integer zeros;
+        always @* begin
+            right = 32'd0;
+            for (zeros = 0; zeros < BYTES; zeros = zeros + GRAIN)
+                if (behind_reg == zeros[COUNT_W-2:0]) right = RIGHT[32*zeros +: 32];
+        end
+        always @(posedge clk) begin
+            valid_reg <= ended_reg && !rst;
+            ok_reg <= state_reg == right;
+        end
+        assign crc_valid = valid_reg;
+        assign crc = 32'd0;
+        assign crc_ok = ok_reg;
     end
 endgenerate
-
-/* verilator lint_off UNUSEDSIGNAL */
-wire [BACK_LEVELS-1:0] done_bytes = g_back[BACK_LEVELS-1].out_bytes;
-/* verilator lint_on UNUSEDSIGNAL */
-assign crc_valid = g_back[BACK_LEVELS-1].out_valid;
-assign crc = g_back[BACK_LEVELS-1].out ^ CRC32_ONES;
-assign crc_ok = crc == CRC32_RESIDUE;
 
 endmodule
 

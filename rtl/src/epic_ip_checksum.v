@@ -1,9 +1,11 @@
-// One's-complement sum of an IPv4 header without options (RFC 791), a header a cycle, its sum two cycles later.
+// One's-complement sum of an IPv4 header without options (RFC 791), a header a cycle, its sum three cycles later.
 //
 //   receiver:  the header is right when `sum` is 0xFFFF or 0 (EPIC-W-06)
 //   sender:    give 0 in place of the checksum; the checksum is ~sum
 //
-// The pipeline never stops and needs no reset.
+// Carry-save adders take ten words to two; a carry out of bit 15 comes in again at bit 0 at once, so nothing grows
+// beyond sixteen bits. Only the last two words are added with a carry chain. What is not zero stays so: the sum is that
+// of adding word by word. The pipeline never stops and needs no reset.
 
 `default_nettype none
 
@@ -13,31 +15,26 @@ module epic_ip_checksum (
     output wire [15:0]  sum
 );
 
-// 5 words below 2^16 are below 2^19, 10 below 2^20.
-reg [18:0] high_reg;
-reg [18:0] low_reg;
+`include "epic_checksum.vh"
+
+wire [47:0] nine_high = {checksum_save(header[159:112]), header[111:96]};  // 4 words to 3
+wire [31:0] nine_low = checksum_save(header[95:48]);                       // 3 words to 2
+wire [31:0] rest = checksum_save(header[47:0]);                            // 3 words to 2
+
+// 7 words to 5.
+reg [79:0] five_reg;
+// 5 words to 2.
+wire [63:0] four = {checksum_save(five_reg[79:32]), five_reg[31:0]};
+wire [47:0] three = {checksum_save(four[63:16]), four[15:0]};
+reg [31:0] two_reg;
 reg [15:0] sum_reg;
 
 assign sum = sum_reg;
 
-function automatic [18:0] add_words;
-    input [79:0] words;
-    integer at;
-    begin
-        add_words = 19'd0;
-        for (at = 0; at < 5; at = at + 1)
-            add_words = add_words + {3'd0, words[16*at +: 16]};
-    end
-endfunction
-
-wire [19:0] all = {1'b0, high_reg} + {1'b0, low_reg};
-// What left the sixteen bits comes in again at the low end; the second time it is one bit at most.
-wire [16:0] folded = {1'b0, all[15:0]} + {13'd0, all[19:16]};
-
 always @(posedge clk) begin
-    high_reg <= add_words(header[159:80]);
-    low_reg <= add_words(header[79:0]);
-    sum_reg <= folded[15:0] + {15'd0, folded[16]};
+    five_reg <= {checksum_save(nine_high), checksum_save({nine_low, rest[31:16]}), rest[15:0]};
+    two_reg <= checksum_save(three);
+    sum_reg <= checksum_add(two_reg);
 end
 
 endmodule

@@ -114,7 +114,7 @@ always @* begin
         RC_NAK:
             if (!not_sent && !answered) begin
                 next_state[RC_SERVED_LSB +: RC_SERVED_WIDTH] = number;
-                next_state[RC_SERVED_VALID_LSB] = 1'b1;
+                next_state[RC_SERVED_VALID_LSB] = !late || named[22];  // not one of 2^22 cells ago
                 next_state[RC_PAUSED_LSB] = 1'b0;
                 back = 1'b1;
             end

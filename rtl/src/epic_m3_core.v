@@ -69,28 +69,26 @@ wire write_edge = command && command_table == TABLE_EDGE;
 wire write_group = command && command_table == TABLE_GROUP;
 
 wire             ready;   // counters have been cleared
-wire             req_valid, req_ready;
+wire             req_valid, hold, pass_room;
 wire [REQ_W-1:0] req_data;
 wire             admit_idle, slots_idle, pass_idle;
-wire [PORTS-1:0] admit_meta_ready;
-assign meta_ready = admit_meta_ready & {PORTS{ready}};
 
 epic_m3_admit #(.PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .MTU(MTU)) admit (
     .clk(clk), .rst(rst),
-    .meta_valid(meta_valid & {PORTS{ready}}), .meta_data(meta_data), .meta_ready(admit_meta_ready),
-    .req_valid(req_valid), .req_data(req_data), .req_ready(req_ready), .idle(admit_idle),
+    .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),
+    .go(ready && pass_room && !hold), .req_valid(req_valid), .req_data(req_data), .idle(admit_idle),
     .write_edge(write_edge), .write_group(write_group), .write_index(command_index[7:0]), .write_data(command_data)
 );
 
-wire              pass_valid, pass_room;
+wire              pass_valid;
 wire [PASS_W-1:0] pass_data;
 wire              count, count_ce, count_completed, count_poisoned;
 wire [7:0]        count_outcome, count_send;
 wire [6:0]        count_send_count;
 epic_m3_slots #(.SLOTS(SLOTS), .CHILDREN(CHILDREN)) slots (
     .clk(clk), .rst(rst),
-    .req_valid(req_valid), .req_data(req_data), .req_ready(req_ready),
-    .pass_valid(pass_valid), .pass_data(pass_data), .pass_room(pass_room),
+    .req_valid(req_valid), .req_data(req_data), .hold(hold),
+    .pass_valid(pass_valid), .pass_data(pass_data),
     .count(count), .count_ce(count_ce), .count_completed(count_completed), .count_poisoned(count_poisoned),
     .count_outcome(count_outcome), .count_send(count_send), .count_send_count(count_send_count),
     .idle(slots_idle),

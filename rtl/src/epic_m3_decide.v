@@ -12,7 +12,13 @@ module epic_m3_decide #(
 ) (
     input  wire [REQ_BITS-1:0]  req,
 
-    // The slot.
+    // Of the request alone, told beforehand.
+    input  wire                 has_bytes,     // it has a payload
+    input  wire                 record_sized,  // of the size of a conflict record
+    input  wire [CHILDREN-1:0]  child_bit,
+    input  wire                 alone,         // its child is all the group has
+
+    // The slot as the request before left it.
     input  wire [CHILDREN-1:0]  bitmap,
     input  wire                 done,
     input  wire                 served,        // a cell, since it was installed
@@ -20,18 +26,24 @@ module epic_m3_decide #(
     input  wire                 err,
     input  wire                 has_record,    // its data is a conflict record
     input  wire [31:0]          held,          // agreement part; a result from the parent: the whole descriptor
-    input  wire [13:0]          bytes,         // of the payload, 0: none
+    input  wire [13:0]          bytes,         // of the payload
+    input  wire                 empty,         // that is 0: none
 
     // What follows from slot and request together.
     input  wire                 older,         // the request's cell than the tag
     input  wire                 newer,
     input  wire                 in_turn,       // newer, N after the tag
-    input  wire [CHILDREN-1:0]  child_bit,
-    input  wire [CHILDREN-1:0]  all_children,
+    input  wire                 seen,          // the child's bit is in the bitmap
+    input  wire                 full,          // all children's are
+    input  wire                 rest,          // all but this one's
     input  wire                 differs,       // held is not the request's agreement part
-    input  wire                 longer,        // bytes is not the request's length
+    input  wire                 longer,        // bytes is not the request's length; where `empty`, no matter
 
     output reg                  write,         // the slot; its tag becomes the request's cell
+    output reg                  counts,        // a contribution that is not there yet
+    output wire                 claims,        // the first of a newer cell
+    output wire                 sets_length,   // `bytes` becomes that of the request
+    output reg                  next_empty,
     output reg  [CHILDREN-1:0]  next_bitmap,
     output reg                  next_done,
     output reg                  next_congested,
@@ -70,38 +82,35 @@ wire        has_beats = req[REQ_HAS_BEATS_LSB];
 wire        keeps_record = req[REQ_RECORD_LSB];
 wire [5:0]  fan_in = req[REQ_FAN_IN_LSB +: REQ_FAN_IN_WIDTH];
 
-wire seen = (bitmap & child_bit) != {CHILDREN{1'b0}};
-wire full = bitmap == all_children;
 wire overrun = newer && req[REQ_GUARD_LSB] && !(in_turn && done);
 
 // The value as the contribution finds it: that of a new cell when it is newer (EPIC-M3-03).
 wire                fresh = newer;
 wire [CHILDREN-1:0] joined = (fresh ? {CHILDREN{1'b0}} : bitmap) | child_bit;
-wire                fills = joined == all_children;
+wire                fills = fresh ? alone : rest;
 wire [31:0]         old_held = fresh ? agreement : held;
 wire [13:0]         old_bytes = fresh ? 14'd0 : bytes;
+wire                first = fresh || empty;   // to have a payload
 wire                old_err = !fresh && err;
 wire                old_record = !fresh && has_record;
 
 // Adding to it (spec section 4.3).
-wire adds = in_bytes != 14'd0 && !in_err;
-wire first = old_bytes == 14'd0;
+wire adds = has_bytes && !in_err;
 wire conflict = (!fresh && differs) || (adds && !first && longer);
 wire makes_record = conflict && !old_record && keeps_record;
-wire takes_record = in_err && !conflict && !old_record && keeps_record && in_bytes == RECORD_BYTES;
+wire takes_record = in_err && !conflict && !old_record && keeps_record && record_sized;
 wire new_err = old_err || conflict || in_err || (adds && req[REQ_LACKS_LSB]);
 wire new_record = old_record || makes_record || takes_record;
 wire [13:0] new_bytes = first && adds ? in_bytes : old_bytes;
 wire combines = adds && !new_err;
 
 // What of the slot is sent: its value's output, or the result as it came from the parent.
-function [45:0] output_of(input whole, input e, input r, input [31:0] h, input [13:0] b);
+function [45:0] output_of(input whole, input e, input r, input none, input [31:0] h, input [13:0] b);
     if (whole) output_of = {h, b};
     else if (e) output_of = r ? {h | ERR_BIT, RECORD_BYTES} : {h | ERR_BIT | NULL_BIT, 14'd0};
-    else output_of = {b == 14'd0 ? h | NULL_BIT : h, b};
+    else output_of = {none ? h | NULL_BIT : h, b};
 endfunction
 
-reg        counts;      // a contribution that is not there yet
 reg        accepts;     // a result
 reg        use_a;       // the frame's payload goes through the lanes
 reg        make;        // the record does
@@ -178,18 +187,19 @@ always @* begin
     next_has_record = counts && new_record;
     next_held = accepts ? imm : old_held;
     next_bytes = accepts ? in_bytes : new_bytes;
+    next_empty = accepts ? !has_bytes : first && !adds;
     poisoned = counts && new_err && !old_err;
 
     make = counts && makes_record;
-    use_a = (counts && (combines || takes_record)) || (accepts && in_bytes != 14'd0);
+    use_a = (counts && (combines || takes_record)) || (accepts && has_bytes);
     keep = make || use_a;
     if (counts && combines && !first) operation = req[REQ_OP_LSB +: REQ_OP_WIDTH];
     else if (keep) operation = LANE_A;
     else operation = LANE_B;
 
     if (accepts) out = {imm, in_bytes};
-    else if (counts) out = output_of(1'b0, new_err, new_record && keeps_record, old_held, new_bytes);
-    else out = output_of(done && !root, err, has_record && keeps_record, held, bytes);
+    else if (counts) out = output_of(1'b0, new_err, new_record && keeps_record, first && !adds, old_held, new_bytes);
+    else out = output_of(done && !root, err, has_record && keeps_record, empty, held, bytes);
     if (kind == KIND_REFLECTION) out = {imm, 14'd0};
 
     pass_valid = to != SEND_NOTHING || keep || has_beats;
@@ -224,6 +234,9 @@ always @* begin
     pass[PASS_CE_LSB] = kind != KIND_REFLECTION && req[REQ_ECN_LSB]
         && (write ? next_congested : congested);
 end
+
+assign claims = counts && fresh;
+assign sets_length = accepts || (counts && adds && first);
 
 endmodule
 

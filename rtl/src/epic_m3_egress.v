@@ -141,19 +141,23 @@ epic_spread #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PORT_W)) spread (
 
 // Places that no frame on its way has been promised.
 reg  [CREDIT_W-1:0] credit_reg;
-wire [14:0] rounded = {1'b0, push_bytes} + BYTES[14:0] - 15'd1;
+reg  [CREDIT_W-1:0] promised_reg;
+reg                 taken_reg;
 /* verilator lint_off UNUSEDSIGNAL */
+wire [14:0] rounded = {1'b0, push_bytes} + BYTES[14:0] - 15'd1;
 wire [14:0] promised = push && push_payload ? rounded >> BYTES_LOG2 : 15'd0;
 /* verilator lint_on UNUSEDSIGNAL */
-wire        taken = wide_valid && wide_ready;
-wire [CREDIT_W-1:0] credit_next = credit_reg - promised[CREDIT_W-1:0] + {{CREDIT_W - 1{1'b0}}, taken};
 
 always @(posedge clk) begin
-    credit_reg <= credit_next;
-    // A pass that starts does not see here those that started in the two cycles before: two of at most 3 beats together,
-    // for a longer one would still go on.
+    promised_reg <= promised[CREDIT_W-1:0];
+    taken_reg <= wide_valid && wide_ready;
+    credit_reg <= credit_reg - promised_reg + {{CREDIT_W - 1{1'b0}}, taken_reg};
+    // A pass that starts does not see here those that started in the three cycles before: of at most 3 beats together, for
+    // a longer one would still go on.
     room <= {{32 - CREDIT_W{1'b0}}, credit_reg} >= BEATS + 4 && job_places >= 6;
     if (rst) begin
+        promised_reg <= {CREDIT_W{1'b0}};
+        taken_reg <= 1'b0;
         credit_reg <= PAYLOAD_DEPTH[CREDIT_W-1:0];
         room <= 1'b0;
     end
@@ -164,8 +168,12 @@ assign idle = !(push || push_1 || push_2 || beat_push || job_valid || payload_va
 
 `ifndef SYNTHESIS
 always @(posedge clk) begin
-    if (!rst && ((push_2 && !job_fits) || (beat_push && !beat_fits))) begin
+    if (!rst && push_2 && !job_fits) begin
         $display("%m: a frame found no room");
+        $stop;
+    end
+    if (!rst && beat_push && !beat_fits) begin
+        $display("%m: a beat found no room; %0d places were left to promise", credit_reg);
         $stop;
     end
 end

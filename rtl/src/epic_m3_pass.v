@@ -3,8 +3,15 @@
 // every port that sends it. Children that share a port take further passes, one for each multicast row.
 //
 // A pass never stops once it has started: its payload was committed before its META, and it waits for room beforehand. So
-// a beat is written a fixed time after it was read, and a pass may start when no beat in flight will still write its first
-// address. A port without room for PATIENCE cycles is given up until it has room: what is sent there is lost, and counted.
+// a beat is written a fixed time after it was read. A beat whose address is still on its way to be written, by a pass
+// before, takes the value from there; it must only not be read before that value has left the lanes, so that a pass may
+// start LANE_LATENCY cycles after one of the same slot. A port without room for PATIENCE cycles is given up until it has
+// room: what is sent there is lost, and counted.
+//
+//   0        the next PASS and its row's number        flight 0   payload and slot are read
+//   1        row and ranks come out of memories        flight 1   both come out of memories
+//   2        edges by port                             flight 2   operands, to the lanes
+//   3        who gets what: waits until it can start   then       LANE_LATENCY later: written, pushed to the ports
 
 `default_nettype none
 
@@ -23,7 +30,7 @@ module epic_m3_pass #(
     parameter LANE_LATENCY = FP32 != 0 ? 8 : 2,  // of epic_lanes
     parameter PATIENCE = 4096,     // cycles
     parameter PASS_BITS = 234,     // PASS_W
-    parameter DEPTH = 16,          // passes that wait
+    parameter DEPTH = 32,          // passes that wait
     parameter COUNT_W = DATA_W == PORT_W ? 1 : $clog2(DATA_W / PORT_W)
 ) (
     input  wire                    clk,
@@ -31,7 +38,7 @@ module epic_m3_pass #(
 
     input  wire                    pass_valid,
     input  wire [PASS_BITS-1:0]    pass_data,
-    output wire                    pass_room,     // for six more
+    output reg                     pass_room,     // for 14 more: what is on its way, and one
 
     input  wire [PORTS-1:0]        payload_valid,
     input  wire [PORTS*DATA_W-1:0] payload_data,
@@ -78,6 +85,7 @@ localparam EDGE_BITS = $clog2(EDGES);
 localparam WAIT_W = $clog2(PATIENCE + 1);
 localparam ROW_BITS = 16 * PORTS;
 localparam FLIGHT = LANE_LATENCY + 3;                // stages from address to write
+localparam EARLY = LANE_LATENCY < 2 ? 1 : LANE_LATENCY - 1;  // cycles in which a pass of the same slot must not start
 
 `EPIC_CHECK(g_check_width, PORT_W >= 64 && DATA_W % PORT_W == 0 && (DATA_W & (DATA_W - 1)) == 0 && DATA_W <= 4096,
     ("epic_m3_pass: DATA_W is %0d, expected PORT_W (%0d) times a power of two, up to 4096", DATA_W, PORT_W))
@@ -85,7 +93,7 @@ localparam FLIGHT = LANE_LATENCY + 3;                // stages from address to w
 `EPIC_CHECK(g_check_ranks, RANKS >= 2 && RANKS <= 65536 && (RANKS & (RANKS - 1)) == 0,
     ("epic_m3_pass: RANKS is %0d, expected a power of two from 2 to 65536", RANKS))
 `EPIC_CHECK(g_check_patience, PATIENCE >= 1, ("epic_m3_pass: PATIENCE is %0d, expected 1 or more", PATIENCE))
-`EPIC_CHECK(g_check_depth, DEPTH >= 8, ("epic_m3_pass: DEPTH is %0d, expected 8 or more", DEPTH))
+`EPIC_CHECK(g_check_depth, DEPTH >= 32, ("epic_m3_pass: DEPTH is %0d, expected 32 or more", DEPTH))
 `EPIC_CHECK(g_check_records, PASS_BITS == PASS_W, ("epic_m3_pass: PASS_BITS is not that of epic_types.vh"))
 
 // Beats of a payload; the 14 bits of a length and BYTES - 1 have a carry.
@@ -125,7 +133,8 @@ epic_fifo #(.WIDTH(PASS_BITS), .DEPTH(DEPTH)) passes (
     .in_valid(pass_valid), .in_data(pass_data), .in_ready(fifo_ready), .commit(1'b0), .rewind(1'b0),
     .out_valid(head_valid), .out_data(head), .out_ready(head_take), .room(fifo_room)
 );
-assign pass_room = fifo_room >= 6;
+// 12 requests may be on their way here when one more is taken, and two may have come since this was seen.
+always @(posedge clk) pass_room <= !rst && {{26 - $clog2(DEPTH){1'b0}}, fifo_room} >= 27'd15;
 
 reg  [5:0] row_reg;    // how many rows of the head are done
 wire       last_row = head[PASS_SEND_LSB +: 2] != SEND_ALL || row_reg == head[PASS_ROWS_LSB +: PASS_ROWS_WIDTH];
@@ -152,15 +161,15 @@ epic_ram #(.WIDTH(EDGES), .DEPTH(RANKS)) below (
     .read(step_1), .read_addr(rank[RANK_W-1:0]), .read_data(below_1)
 );
 
-// ------------------------------------------------------------------------------------------------- 1: who gets what
-reg                 valid_1, first_1, known_rank_1;
+// ------------------------------------------------------------------------------------------------- 1: out of the memories
+reg                 valid_1, first_1, known_1;
 reg [PASS_BITS-1:0] pass_1;
 always @(posedge clk) begin
     if (step_1) begin
         valid_1 <= head_valid;
         pass_1 <= head;
         first_1 <= row_reg == 6'd0;
-        known_rank_1 <= {16'd0, rank} < RANKS;
+        known_1 <= {16'd0, rank} < RANKS;
         row_reg <= head_valid && !last_row ? row_reg + 6'd1 : 6'd0;
     end
     if (rst) begin
@@ -171,36 +180,21 @@ end
 
 wire [1:0]  send_1 = pass_1[PASS_SEND_LSB +: PASS_SEND_WIDTH];
 wire [31:0] imm_1 = pass_1[PASS_IMM_LSB +: PASS_IMM_WIDTH];
+wire [13:0] bytes_1 = pass_1[PASS_BYTES_LSB +: PASS_BYTES_WIDTH];
 // A Reduce's result has its payload only where the destination is below (EPIC-E-06). Not so its partial, which goes to
 // the parent: that edge has every rank below it.
 wire reduce_1 = imm_1[IMMDT_PRIMITIVE_LSB +: IMMDT_PRIMITIVE_WIDTH] == PRIMITIVE_REDUCE
     && !imm_1[IMMDT_NULL_LSB] && !imm_1[IMMDT_ERR_LSB] && !pass_1[PASS_ACK_LSB];
 
-reg [PORTS-1:0]   dest_1, with_1;
-reg [PORTS*8-1:0] edge_1;
-reg [7:0]         edge_p;
-integer p;
-always @* begin
-    edge_p = 8'd0;
-    for (p = 0; p < PORTS; p = p + 1) begin
-        edge_p = send_1 == SEND_ALL ? row_1[16*p +: 8] : pass_1[PASS_EDGE_LSB +: 8];
-        dest_1[p] = send_1 == SEND_ALL ? row_1[16*p + 8]
-            : send_1 == SEND_ONE && pass_1[PASS_PORT_LSB +: 3] == p[2:0];
-        edge_1[8*p +: 8] = edge_p;
-        with_1[p] = dest_1[p] && pass_1[PASS_BYTES_LSB +: 14] != 14'd0
-            && (!reduce_1 || pass_1[PASS_UP_LSB] || (known_rank_1 && below_1[edge_p[EDGE_BITS-1:0]]));
-    end
-end
-
-// ------------------------------------------------------------------------------------------------------- 2: ready to go
-reg                 valid_2;
+// ------------------------------------------------------------------------------------------------------ 2: edges by port
+reg                 valid_2, drain_2, use_2, write_2, record_2, known_2, everybody_2, some_2;
 reg [PASS_BITS-1:0] pass_2;
-reg                 drain_2, use_2, write_2, record_2;
 reg [3:0]           op_2;
-reg [PORTS-1:0]     dest_2, with_2;
+reg [PORTS-1:0]     dest_2;
 reg [PORTS*8-1:0]   edge_2;
+reg [EDGES-1:0]     below_2;
 reg [LEFT_W-1:0]    beats_2, in_beats_2;
-
+integer p;
 always @(posedge clk) begin
     if (step_2) begin
         valid_2 <= valid_1;
@@ -210,132 +204,199 @@ always @(posedge clk) begin
         write_2 <= first_1 && pass_1[PASS_WRITE_LSB];
         record_2 <= first_1 && pass_1[PASS_RECORD_LSB];
         op_2 <= first_1 ? pass_1[PASS_OP_LSB +: 4] : LANE_B;
-        dest_2 <= dest_1;
-        with_2 <= with_1;
-        edge_2 <= edge_1;
-        beats_2 <= (first_1 && pass_1[PASS_WRITE_LSB]) || with_1 != {PORTS{1'b0}}
-            ? beats_of(pass_1[PASS_BYTES_LSB +: 14]) : {LEFT_W{1'b0}};
+        known_2 <= known_1;
+        everybody_2 <= !reduce_1 || pass_1[PASS_UP_LSB];
+        some_2 <= bytes_1 != 14'd0;
+        below_2 <= below_1;
+        for (p = 0; p < PORTS; p = p + 1) begin
+            edge_2[8*p +: 8] <= send_1 == SEND_ALL ? row_1[16*p +: 8] : pass_1[PASS_EDGE_LSB +: 8];
+            dest_2[p] <= send_1 == SEND_ALL ? row_1[16*p + 8]
+                : send_1 == SEND_ONE && pass_1[PASS_PORT_LSB +: 3] == p[2:0];
+        end
+        beats_2 <= beats_of(bytes_1);
         in_beats_2 <= beats_of(pass_1[PASS_IN_BYTES_LSB +: 14]);
     end
     if (rst) valid_2 <= 1'b0;
 end
 
-wire [2:0]        src_2 = pass_2[PASS_SRC_LSB +: PASS_SRC_WIDTH];
-wire [SLOT_W-1:0] slot_2 = pass_2[PASS_SLOT_LSB +: SLOT_W];
-wire [ADDR_W-1:0] addr_2 = {slot_2, {BEAT_W{1'b0}}};
+reg [PORTS-1:0] with_2, src_2;
+always @* begin
+    for (p = 0; p < PORTS; p = p + 1) begin
+        with_2[p] = dest_2[p] && some_2 && (everybody_2 || (known_2 && below_2[edge_2[8*p +: EDGE_BITS]]));
+        src_2[p] = pass_2[PASS_SRC_LSB +: PASS_SRC_WIDTH] == p[2:0];
+    end
+end
+
+// ---------------------------------------------------------------------------------------------------------- 3: it can go
+// One pass that waits, and one place beside it: so nothing before depends on whether it starts in this cycle.
+localparam GO_W = PASS_BITS + 4 + 1 + 4 + 3 * PORTS + 8 * PORTS + 2 * LEFT_W;
+reg                 valid_3, spare_reg;
+reg  [GO_W-1:0]     go_3, go_spare;
+wire                has_2 = some_2 && (write_2 || with_2 != {PORTS{1'b0}});
+wire [GO_W-1:0]     go_2 = {pass_2, drain_2, use_2, write_2, record_2, has_2, op_2, src_2, dest_2, with_2, edge_2,
+    beats_2, in_beats_2};
+wire                start;
+wire                step_3 = !valid_3 || start;
+wire [GO_W-1:0]     go_next = spare_reg ? go_spare : go_2;
+
+assign step_2 = !valid_2 || !spare_reg;
+assign step_1 = !valid_1 || step_2;
+
+always @(posedge clk) begin
+    if (step_3) begin
+        valid_3 <= spare_reg || valid_2;
+        go_3 <= go_next;
+    end
+    if (!spare_reg) go_spare <= go_2;
+    spare_reg <= !step_3 && (spare_reg || valid_2);
+    if (rst) begin
+        valid_3 <= 1'b0;
+        spare_reg <= 1'b0;
+    end
+end
+
+/* verilator lint_off UNUSEDSIGNAL */  // what 1 and 2 have made something else of
+wire [PASS_BITS-1:0] pass_3, pass_next;
+/* verilator lint_on UNUSEDSIGNAL */
+wire                 drain_3, use_3, write_3, record_3, has_3;
+wire [3:0]           op_3;
+wire [PORTS-1:0]     src_3, dest_3, with_3;
+wire [PORTS*8-1:0]   edge_3;
+wire [LEFT_W-1:0]    beats_3, in_beats_3;
+assign {pass_3, drain_3, use_3, write_3, record_3, has_3, op_3, src_3, dest_3, with_3, edge_3, beats_3, in_beats_3} = go_3;
+assign pass_next = go_next[GO_W-1 -: PASS_BITS];
+wire [SLOT_W-1:0] slot_3 = pass_3[PASS_SLOT_LSB +: SLOT_W];
+wire [SLOT_W-1:0] slot_next = pass_next[PASS_SLOT_LSB +: SLOT_W];
+wire [13:0]       bytes_3 = pass_3[PASS_BYTES_LSB +: PASS_BYTES_WIDTH];
 
 // Ports that have had no room for long.
 reg  [PORTS-1:0] stuck_reg;
 reg  [WAIT_W-1:0] wait_reg;
-wire [PORTS-1:0] lost_2 = dest_2 & stuck_reg & ~job_room;
-wire [PORTS-1:0] waits_2 = dest_2 & ~stuck_reg & ~job_room;
+wire [PORTS-1:0] lost_3 = dest_3 & stuck_reg & ~job_room;
+wire [PORTS-1:0] waits_3 = dest_3 & ~stuck_reg & ~job_room;
 wire             patience_over = wait_reg == PATIENCE[WAIT_W-1:0];
 
-reg [LEFT_W-1:0]    left_0;            // beats of the pass behind the one in flight[0]
+reg                    busy_0;         // beats of the pass are behind the one in flight[0]: left_0 is not 0
+reg [LEFT_W-1:0]       left_0;
 reg [PORTS*LEFT_W-1:0] drain_reg;      // beats of each port to throw away
-reg [PORTS-1:0]     draining;
-always @* for (p = 0; p < PORTS; p = p + 1) draining[p] = drain_reg[LEFT_W*p +: LEFT_W] != {LEFT_W{1'b0}};
-
-wire [7:0] draining_any = {{8 - PORTS{1'b0}}, draining};
-wire source_ready = !(drain_2 || use_2) || !draining_any[src_2];
-wire collides;
-wire start = valid_2 && left_0 == {LEFT_W{1'b0}} && waits_2 == {PORTS{1'b0}} && source_ready
-    && (!collides || beats_2 == {LEFT_W{1'b0}});
-
-assign step_2 = !valid_2 || start;
-assign step_1 = !valid_1 || step_2;
+reg [PORTS-1:0]        draining;       // that is not 0
+// Bit s: flight[s] has the first beat of a pass that writes the slot of the one that waits.
+reg [EARLY-1:0]        same_3;
+assign start = valid_3 && !busy_0 && waits_3 == {PORTS{1'b0}}
+    && ((drain_3 || use_3 ? src_3 : {PORTS{1'b0}}) & draining) == {PORTS{1'b0}}
+    && !(has_3 && same_3 != {EARLY{1'b0}});
 
 always @(posedge clk) begin
-    job_push <= {PORTS{start}} & dest_2 & ~lost_2;
-    job_payload <= with_2;
-    job_edge <= edge_2;
-    job_ack <= pass_2[PASS_ACK_LSB];
-    job_cell <= pass_2[PASS_CELL_LSB +: 24];
-    job_imm <= pass_2[PASS_IMM_LSB +: 32];
-    job_bytes <= pass_2[PASS_BYTES_LSB +: 14];
-    job_ce <= pass_2[PASS_CE_LSB];
-    failed <= {PORTS{start}} & lost_2;
+    job_push <= {PORTS{start}} & dest_3 & ~lost_3;
+    job_payload <= with_3;
+    job_edge <= edge_3;
+    job_ack <= pass_3[PASS_ACK_LSB];
+    job_cell <= pass_3[PASS_CELL_LSB +: 24];
+    job_imm <= pass_3[PASS_IMM_LSB +: 32];
+    job_bytes <= bytes_3;
+    job_ce <= pass_3[PASS_CE_LSB];
+    failed <= {PORTS{start}} & lost_3;
 
-    if (!valid_2 || start || waits_2 == {PORTS{1'b0}}) wait_reg <= {WAIT_W{1'b0}};
+    if (!valid_3 || start || waits_3 == {PORTS{1'b0}}) wait_reg <= {WAIT_W{1'b0}};
     else if (!patience_over) wait_reg <= wait_reg + 1'b1;
-    stuck_reg <= (stuck_reg | (patience_over ? waits_2 : {PORTS{1'b0}})) & ~job_room;
+    stuck_reg <= (stuck_reg | (patience_over ? waits_3 : {PORTS{1'b0}})) & ~job_room;
 
     for (p = 0; p < PORTS; p = p + 1) begin
-        if (start && drain_2 && src_2 == p[2:0]) drain_reg[LEFT_W*p +: LEFT_W] <= in_beats_2;
-        else if (draining[p] && payload_valid[p])
+        if (start && drain_3 && src_3[p]) begin
+            drain_reg[LEFT_W*p +: LEFT_W] <= in_beats_3;
+            draining[p] <= 1'b1;
+        end
+        else if (draining[p] && payload_valid[p]) begin
             drain_reg[LEFT_W*p +: LEFT_W] <= drain_reg[LEFT_W*p +: LEFT_W] - 1'b1;
+            draining[p] <= drain_reg[LEFT_W*p +: LEFT_W] != ONE_LEFT;
+        end
     end
     if (rst) begin
         job_push <= {PORTS{1'b0}};
         failed <= {PORTS{1'b0}};
         wait_reg <= {WAIT_W{1'b0}};
         stuck_reg <= {PORTS{1'b0}};
-        drain_reg <= {PORTS * LEFT_W{1'b0}};
+        draining <= {PORTS{1'b0}};
     end
 end
 
 // ---------------------------------------------------------------------------------------------- the beats, in flight
-// Stage 0 reads; the beat is with the lanes in stage 2, and written in the last.
+// Stage 0 reads; the beat is with the lanes from stage 2, and written in the last.
 reg [FLIGHT-1:0]        flight_valid, flight_write;
 reg [FLIGHT*ADDR_W-1:0] flight_addr;
 reg [FLIGHT*PORTS-1:0]  flight_push;
 reg [FLIGHT*COUNT_W-1:0] flight_count;
+reg [EARLY-1:0]         flight_first;  // of its pass, which writes
 reg [COUNT_W-1:0]       last_count_0;  // of the pass's last beat
-reg                     use_0, record_0, little_0, little_1, little_l;
+reg                     record_0, record_1, little_0, little_1, little_l;
 /* verilator lint_off UNUSEDSIGNAL */
 reg                     second_0;   // of the record's beats, where it has two
 /* verilator lint_on UNUSEDSIGNAL */
-reg [2:0]               src_0;
+reg [PORTS-1:0]         use_0, use_1;   // whose payload; none in a cycle without a beat
 reg [3:0]               op_0, op_1, op_l;
 reg [127:0]             record_reg;
-reg [DATA_W-1:0]        a_0, a_1, a_2, b_2;
-wire [DATA_W-1:0]       b_1;
 wire [ADDR_W-1:0]       addr_0 = flight_addr[0 +: ADDR_W];
 
-integer s;
+// What comes into stage 0: the pass's next beat, or the first one of the pass that starts.
+wire               begins = start && has_3;
+wire [ADDR_W-1:0]  addr_next = busy_0 ? addr_0 + 1'b1 : {slot_3, {BEAT_W{1'b0}}};
+wire [PORTS-1:0]   push_next = busy_0 ? flight_push[0 +: PORTS] : with_3 & ~lost_3;
+reg  [COUNT_W-1:0] count_next;
+always @* begin
+    count_next = {COUNT_W{1'b0}};
+    if (busy_0 && left_0 == ONE_LEFT) count_next = last_count_0;
+    if (!busy_0 && beats_3 == ONE_LEFT) count_next = port_beats(bytes_3);
+end
+
+// Of those in flight in the cycle to come, which have the first beat of a pass that writes the slot of the one that waits
+// then. `first_next[0]` is that of the beat that comes in.
+wire [EARLY:0]     first_next = {flight_first, !busy_0 && begins && write_3 && LANE_LATENCY > 1};
+reg  [EARLY-1:0]   same_next;
+integer            s;
+always @* begin
+    for (s = 0; s < EARLY; s = s + 1)
+        same_next[s] = first_next[s] && slot_next == (s == 0 ? slot_3 : flight_addr[ADDR_W*(s-1) + BEAT_W +: SLOT_W]);
+end
+
+// Vectors are shifted whole: a loop over their parts, where Verilator does not unroll it, is no shift (5.48).
 always @(posedge clk) begin
-    for (s = 1; s < FLIGHT; s = s + 1) begin
-        flight_valid[s] <= flight_valid[s-1];
-        flight_write[s] <= flight_write[s-1];
-        flight_addr[ADDR_W*s +: ADDR_W] <= flight_addr[ADDR_W*(s-1) +: ADDR_W];
-        flight_push[PORTS*s +: PORTS] <= flight_push[PORTS*(s-1) +: PORTS];
-        flight_count[COUNT_W*s +: COUNT_W] <= flight_count[COUNT_W*(s-1) +: COUNT_W];
-    end
-    if (left_0 != {LEFT_W{1'b0}}) begin
+    flight_valid <= {flight_valid[FLIGHT-2:0], busy_0 || begins};
+    flight_write <= {flight_write[FLIGHT-2:0], busy_0 ? flight_write[0] : write_3};
+    flight_addr <= {flight_addr[ADDR_W*(FLIGHT-1)-1:0], addr_next};
+    flight_push <= {flight_push[PORTS*(FLIGHT-1)-1:0], push_next};
+    flight_count <= {flight_count[COUNT_W*(FLIGHT-1)-1:0], count_next};
+    flight_first <= first_next[EARLY-1:0];
+    if (step_3) same_3 <= same_next;
+    else same_3 <= same_3 << 1;
+    if (busy_0) begin
         left_0 <= left_0 - 1'b1;
-        flight_addr[0 +: ADDR_W] <= addr_0 + 1'b1;
+        busy_0 <= left_0 != ONE_LEFT;
         second_0 <= 1'b1;
-        if (left_0 == ONE_LEFT) flight_count[0 +: COUNT_W] <= last_count_0;
     end
-    else if (start && beats_2 != {LEFT_W{1'b0}}) begin
-        left_0 <= beats_2 - 1'b1;
-        flight_valid[0] <= 1'b1;
-        flight_write[0] <= write_2;
-        flight_addr[0 +: ADDR_W] <= addr_2;
-        flight_push[0 +: PORTS] <= with_2 & ~lost_2;
-        flight_count[0 +: COUNT_W] <= beats_2 == ONE_LEFT ? port_beats(pass_2[PASS_BYTES_LSB +: 14]) : {COUNT_W{1'b0}};
-        last_count_0 <= port_beats(pass_2[PASS_BYTES_LSB +: 14]);
-        use_0 <= use_2;
-        record_0 <= record_2;
+    else begin
+        left_0 <= beats_3 - 1'b1;
+        busy_0 <= begins && beats_3 != ONE_LEFT;
+        last_count_0 <= port_beats(bytes_3);
+        use_0 <= begins && use_3 ? src_3 : {PORTS{1'b0}};
+        record_0 <= record_3;
         second_0 <= 1'b0;
-        little_0 <= pass_2[PASS_LITTLE_LSB];
-        src_0 <= src_2;
-        op_0 <= op_2;
+        little_0 <= pass_3[PASS_LITTLE_LSB];
+        op_0 <= op_3;
         // First byte of the record in the low bits.
-        record_reg <= {turned({18'd0, pass_2[PASS_OTHER_BYTES_LSB +: 14]}), turned(pass_2[PASS_OTHER_LSB +: 32]),
-            turned({18'd0, pass_2[PASS_HELD_BYTES_LSB +: 14]}), turned(pass_2[PASS_HELD_LSB +: 32])};
+        record_reg <= {turned({18'd0, pass_3[PASS_OTHER_BYTES_LSB +: 14]}), turned(pass_3[PASS_OTHER_LSB +: 32]),
+            turned({18'd0, pass_3[PASS_HELD_BYTES_LSB +: 14]}), turned(pass_3[PASS_HELD_LSB +: 32])};
     end
-    else flight_valid[0] <= 1'b0;
-    a_1 <= a_0;
-    a_2 <= a_1;
-    b_2 <= b_1;
+    use_1 <= use_0;
+    record_1 <= record_0;
     op_1 <= op_0;
     op_l <= op_1;
     little_1 <= little_0;
     little_l <= little_1;
     if (rst) begin
         flight_valid <= {FLIGHT{1'b0}};
-        left_0 <= {LEFT_W{1'b0}};
+        flight_first <= {EARLY{1'b0}};
+        busy_0 <= 1'b0;
+        use_0 <= {PORTS{1'b0}};
     end
 end
 
@@ -343,8 +404,10 @@ function [31:0] turned(input [31:0] word);
     turned = {word[7:0], word[15:8], word[23:16], word[31:24]};
 endfunction
 
-// Operand A.
-wire [DATA_W-1:0] record_beat;
+// Operand A. The ports' payload comes straight out of memories.
+wire [DATA_W-1:0]       record_beat;
+reg  [DATA_W-1:0]       record_beat_1, a_1, a_2;
+reg  [PORTS*DATA_W-1:0] payload_1;
 generate
     if (DATA_W >= 128) begin : g_record_wide
         reg [DATA_W-1:0] widened;
@@ -360,46 +423,57 @@ generate
 endgenerate
 
 always @* begin
-    a_0 = record_0 ? record_beat : {DATA_W{1'b0}};
-    for (p = 0; p < PORTS; p = p + 1) begin
-        if (use_0 && src_0 == p[2:0]) a_0 = a_0 | payload_data[DATA_W*p +: DATA_W];
-        payload_ready[p] = draining[p] || (flight_valid[0] && use_0 && src_0 == p[2:0]);
-    end
+    payload_ready = draining | use_0;
+    a_1 = record_beat_1 & {DATA_W{record_1}};
+    for (p = 0; p < PORTS; p = p + 1) a_1 = a_1 | (payload_1[DATA_W*p +: DATA_W] & {DATA_W{use_1[p]}});
 end
 
-epic_ram #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
+// Operand B: what the slot holds, or will hold when what is on its way has arrived. `by` says in which stage the newest
+// such beat is: for one that reads now, it is in stage LANE_LATENCY, or one or two behind.
+wire [DATA_W-1:0] b_1;
+reg  [DATA_W-1:0] b_2, passed_2, beat_reg;
+reg  [2:0]        by_1;
+reg               now_2, before_2;
+wire [DATA_W-1:0] operand_b = now_2 ? beat : before_2 ? passed_2 : b_2;
+
+epic_store #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
     .clk(clk),
     .write(flight_valid[FLIGHT-1] && flight_write[FLIGHT-1]),
     .write_addr(flight_addr[ADDR_W*(FLIGHT-1) +: ADDR_W]), .write_data(beat),
     .read(flight_valid[0]), .read_addr(addr_0), .read_data(b_1)
 );
 
+always @(posedge clk) begin
+    payload_1 <= payload_data;
+    record_beat_1 <= record_beat;
+    a_2 <= a_1;
+    b_2 <= b_1;
+    for (s = 0; s < 3; s = s + 1)
+        by_1[s] <= flight_valid[LANE_LATENCY+s] && flight_write[LANE_LATENCY+s]
+            && flight_addr[ADDR_W*(LANE_LATENCY+s) +: ADDR_W] == addr_0;
+    beat_reg <= beat;
+    passed_2 <= by_1[1] ? beat : beat_reg;
+    now_2 <= by_1[0];
+    before_2 <= by_1[1] || by_1[2];
+end
+
 wire lanes_valid;
 epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .LATENCY(LANE_LATENCY)) lanes (
     .clk(clk), .rst(rst),
-    .in_valid(flight_valid[2]), .in_op(op_l), .in_little(little_l), .in_a(a_2), .in_b(b_2),
+    .in_valid(flight_valid[2]), .in_op(op_l), .in_little(little_l), .in_a(a_2), .in_b(operand_b),
     .out_valid(lanes_valid), .out_data(beat)
 );
 
 assign beat_count = flight_count[COUNT_W*(FLIGHT-1) +: COUNT_W];
 assign beat_push = flight_push[PORTS*(FLIGHT-1) +: PORTS] & {PORTS{lanes_valid}};
 
-// Will a beat in flight write the first address of the pass that waits? The last stage writes now: in time.
-reg hit;
-always @* begin
-    hit = 1'b0;
-    for (s = 0; s < FLIGHT - 1; s = s + 1)
-        if (flight_valid[s] && flight_write[s] && flight_addr[ADDR_W*s +: ADDR_W] == addr_2) hit = 1'b1;
-end
-assign collides = hit;
-
-assign idle = !(head_valid || valid_1 || valid_2 || flight_valid != {FLIGHT{1'b0}} || fifo_room != DEPTH[$clog2(DEPTH):0]
+assign idle = !(head_valid || valid_1 || valid_2 || valid_3 || flight_valid != {FLIGHT{1'b0}} || fifo_room != DEPTH[$clog2(DEPTH):0]
     || draining != {PORTS{1'b0}});
 
 `ifndef SYNTHESIS
 always @(posedge clk) begin
-    if (!rst && flight_valid[0] && use_0 && (payload_valid & payload_ready) == {PORTS{1'b0}}) begin
-        $display("%m: a pass found no payload on port %0d", src_0);
+    if (!rst && (use_0 & ~payload_valid) != {PORTS{1'b0}}) begin
+        $display("%m: a pass found no payload on ports %b", use_0 & ~payload_valid);
         $stop;
     end
     if (!rst && pass_valid && !fifo_ready) begin

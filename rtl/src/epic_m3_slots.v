@@ -1,6 +1,16 @@
-// Mode III, second half of the pipeline: the slots. A request reads its slot, is decided on (epic_m3_decide) and writes the
-// slot; one request a cycle. A request for a slot that another in the pipeline may still write waits, so each finds the
-// slot as the one before it left it. The control plane's clearing and reading take cycles that are free, or make some.
+// Mode III, second half of the pipeline: the slots. A request reads its slot, is held against it, is decided on
+// (epic_m3_decide) and writes it; one request a cycle, whatever the slots: nothing waits here.
+//
+//   h  the address goes to the memory       k  the request is compared with the slot
+//   i  the state comes out of the memory    l  the decision
+//   j  writes of before replace it          m  the write, the PASS, what is counted
+//
+// Five requests may be ahead of one whose memory was read too early to see their writes. Those three to five ahead have
+// been decided on when it is in j, the one two ahead when it is in k: the newest write takes the place of what was read.
+// The one right ahead is decided on in the very cycle in which the request is compared. So the request is compared with
+// the slot as it was before that decision, and with what that decision may make of it (their cells, descriptors, children
+// and lengths with each other, a stage earlier); the decision only selects. Values that are not compared come from
+// the write itself, in l.
 
 `default_nettype none
 
@@ -17,11 +27,10 @@ module epic_m3_slots #(
 
     input  wire                 req_valid,
     input  wire [REQ_BITS-1:0]  req_data,
-    output wire                 req_ready,
+    output reg                  hold,           // the control plane wants a cycle: no frame shall be taken in this one
 
     output reg                  pass_valid,
     output reg  [PASS_BITS-1:0] pass_data,
-    input  wire                 pass_room,      // for five more
 
     // What is counted of a request, in one cycle.
     output reg                  count,
@@ -77,53 +86,39 @@ localparam S_RECORD = 74;
 localparam S_BITMAP = 75;
 localparam STATE_W = 75 + CHILDREN;
 
+localparam [31:0] AGREEMENT = ~((32'd1 << IMMDT_NULL_LSB) | (32'd1 << IMMDT_ERR_LSB));
+localparam [13:0] RECORD_BYTES = CONFLICT_RECORD_BYTES[13:0];
+
 function [CHILDREN-1:0] children_up_to(input [5:0] last);
     integer c;
     for (c = 0; c < CHILDREN; c = c + 1) children_up_to[c] = c[6:0] <= {1'b0, last};
 endfunction
 
-wire [SLOT_W-1:0] slot_f = req_data[REQ_SLOT_LSB +: SLOT_W];
-wire [1:0]        kind_f = req_data[REQ_KIND_LSB +: REQ_KIND_WIDTH];
-wire              uses_f = kind_f == KIND_CONTRIBUTION || kind_f == KIND_RESULT;
-
-reg                valid_g, valid_h, valid_i, valid_j;
-reg                uses_g, uses_h, uses_i;
-reg [REQ_BITS-1:0] req_g, req_h, req_i;
-wire [SLOT_W-1:0]  slot_g = req_g[REQ_SLOT_LSB +: SLOT_W];
-wire [SLOT_W-1:0]  slot_h = req_h[REQ_SLOT_LSB +: SLOT_W];
+reg [REQ_BITS-1:0] req_i, req_j, req_k, req_l;
+wire [SLOT_W-1:0]  slot_h = req_data[REQ_SLOT_LSB +: SLOT_W];
 wire [SLOT_W-1:0]  slot_i = req_i[REQ_SLOT_LSB +: SLOT_W];
+wire [SLOT_W-1:0]  slot_j = req_j[REQ_SLOT_LSB +: SLOT_W];
+wire [SLOT_W-1:0]  slot_k = req_k[REQ_SLOT_LSB +: SLOT_W];
+wire [SLOT_W-1:0]  slot_l = req_l[REQ_SLOT_LSB +: SLOT_W];
+reg                valid_i, valid_j, valid_k, valid_l, valid_m;
+
+// What the request in l does, and the last three writes.
+wire               write_l, claims_l, counts_l, sets_length_l;
+reg                write_m, write_n;
+reg [SLOT_W-1:0]   slot_m;
+reg [STATE_W-1:0]  state_m, state_n, state_o;
 
 // ------------------------------------------------------------------------------------------- the control plane's access
-reg               clearing_reg, reading_reg, captured_reg;
-reg [SLOT_W-1:0]  clear_slot_reg, read_slot_reg;
-reg [15:0]        clear_left_reg;
-reg [23:0]        clear_tag_reg;
+reg                clearing_reg, reading_reg, captured_reg;
+reg [SLOT_W-1:0]   clear_slot_reg, read_slot_reg;
+reg [15:0]         clear_left_reg;
+reg [23:0]         clear_tag_reg;
 reg [CHILDREN-1:0] clear_bitmap_reg;
-reg [1:0]         turn_reg;
-wire              clear_now;
-// Every fourth cycle is the control plane's while it wants one.
-wire              read_now = reading_reg && (!req_valid || turn_reg == 2'd0);
-wire              hold = (reading_reg || clearing_reg) && turn_reg == 2'd0;
+reg [1:0]          turn_reg;
+wire               clear_now = clearing_reg && !write_m;
+wire               read_now = reading_reg && !req_valid;
 
 assign busy = clearing_reg || reading_reg || captured_reg;
-
-// ------------------------------------------------------------------------------------------------------------- f: read
-reg               write_j;
-reg [SLOT_W-1:0]  slot_j;
-reg [STATE_W-1:0] state_j;
-
-wire hazard = uses_f && ((valid_g && uses_g && slot_g == slot_f) || (valid_h && uses_h && slot_h == slot_f)
-    || (valid_i && uses_i && slot_i == slot_f) || (write_j && slot_j == slot_f));
-assign req_ready = !hazard && !hold && pass_room;
-wire take = req_valid && req_ready;
-
-wire [STATE_W-1:0] state_g;
-epic_ram #(.WIDTH(STATE_W), .DEPTH(SLOTS)) slots (
-    .clk(clk),
-    .write(write_j || clear_now), .write_addr(write_j ? slot_j : clear_slot_reg),
-    .write_data(write_j ? state_j : clear_state),
-    .read(take || read_now), .read_addr(read_now && !take ? read_slot_reg : slot_f), .read_data(state_g)
-);
 
 // A slot starts as if the cell N before its first had been done.
 reg [STATE_W-1:0] clear_state;
@@ -133,10 +128,20 @@ always @* begin
     clear_state[S_DONE] = 1'b1;
     clear_state[S_BITMAP +: CHILDREN] = clear_bitmap_reg;
 end
-assign clear_now = clearing_reg && !write_j;
+
+// ------------------------------------------------------------------------------------------------------------- h: read
+wire [STATE_W-1:0] state_i;
+epic_ram #(.WIDTH(STATE_W), .DEPTH(SLOTS)) slots (
+    .clk(clk),
+    .write(write_m || clear_now), .write_addr(write_m ? slot_m : clear_slot_reg),
+    .write_data(write_m ? state_m : clear_state),
+    .read(req_valid || read_now), .read_addr(req_valid ? slot_h : read_slot_reg), .read_data(state_i)
+);
 
 always @(posedge clk) begin
     turn_reg <= turn_reg + 2'd1;
+    // Every fourth cycle is the control plane's while it wants one.
+    hold <= (clearing_reg || reading_reg) && turn_reg == 2'd0;
     if (clear) begin
         clearing_reg <= 1'b1;
         clear_slot_reg <= clear_base[SLOT_W-1:0];
@@ -154,109 +159,197 @@ always @(posedge clk) begin
         reading_reg <= 1'b1;
         read_slot_reg <= read_slot[SLOT_W-1:0];
     end
-    else if (read_now && !take) reading_reg <= 1'b0;
-    captured_reg <= read_now && !take;
+    else if (read_now) reading_reg <= 1'b0;
+    captured_reg <= read_now;
     if (captured_reg) begin
-        state_tag <= state_g[S_TAG +: 24];
+        state_tag <= state_i[S_TAG +: 24];
         state_bitmap <= 64'd0;
-        state_bitmap[CHILDREN-1:0] <= state_g[S_BITMAP +: CHILDREN];
-        state_done <= state_g[S_DONE];
-        state_served <= state_g[S_SERVED];
+        state_bitmap[CHILDREN-1:0] <= state_i[S_BITMAP +: CHILDREN];
+        state_done <= state_i[S_DONE];
+        state_served <= state_i[S_SERVED];
     end
     if (rst) begin
         turn_reg <= 2'd0;
+        hold <= 1'b0;
         clearing_reg <= 1'b0;
         reading_reg <= 1'b0;
         captured_reg <= 1'b0;
     end
 end
 
-// ----------------------------------------------------------------------------------------------- g, h: slot and request
-reg [STATE_W-1:0] state_h, state_i;
+// -------------------------------------------------------------------------------------------------- h to l: the requests
+// Bit d: the request d ahead is for the same slot. There may be none: it has written nothing then, and bit 1 says so.
+reg [5:1] same_i;
+reg [3:1] same_j;
+reg [2:1] same_k;
 always @(posedge clk) begin
-    valid_g <= take;
-    uses_g <= uses_f;
-    req_g <= req_data;
-    valid_h <= valid_g;
-    uses_h <= uses_g;
-    req_h <= req_g;
-    state_h <= state_g;
-    valid_i <= valid_h;
-    uses_i <= uses_h;
-    req_i <= req_h;
-    state_i <= state_h;
+    valid_i <= req_valid;
     valid_j <= valid_i;
+    valid_k <= valid_j;
+    valid_l <= valid_k;
+    valid_m <= valid_l;
+    req_i <= req_data;
+    req_j <= req_i;
+    req_k <= req_j;
+    req_l <= req_k;
+    same_i <= {slot_h == slot_m, slot_h == slot_l, slot_h == slot_k, slot_h == slot_j, slot_h == slot_i};
+    same_j <= same_i[3:1];
+    same_k <= {same_j[2], same_j[1] && valid_k};
     if (rst) begin
-        valid_g <= 1'b0;
-        valid_h <= 1'b0;
         valid_i <= 1'b0;
         valid_j <= 1'b0;
+        valid_k <= 1'b0;
+        valid_l <= 1'b0;
+        valid_m <= 1'b0;
     end
 end
 
-localparam [31:0] AGREEMENT = ~((32'd1 << IMMDT_NULL_LSB) | (32'd1 << IMMDT_ERR_LSB));
-
-wire [23:0] ahead_h = req_h[REQ_CELL_LSB +: 24] - state_h[S_TAG +: 24];
-wire [5:0]  child_h = req_h[REQ_CHILD_LSB +: REQ_CHILD_WIDTH];
-reg                older_i, newer_i, in_turn_i, differs_i, longer_i;
-reg [CHILDREN-1:0] child_bit_i, all_i;
+// --------------------------------------------------------------------------------------------- i: out of the memory
+reg [STATE_W-1:0]  state_j;
+reg                wrote_4_j, wrote_5_j;   // the request so many ahead has written the slot
+reg [CHILDREN-1:0] bit_j, all_j;
+reg [23:0]         last_j;                 // the cell N before the request's
 integer c;
 always @(posedge clk) begin
-    older_i <= ahead_h[23];
-    newer_i <= !ahead_h[23] && ahead_h != 24'd0;
-    in_turn_i <= ahead_h == (24'd1 << req_h[REQ_SLOT_LOG2_LSB +: REQ_SLOT_LOG2_WIDTH]);
-    differs_i <= state_h[S_HELD +: 32] != (req_h[REQ_IMM_LSB +: 32] & AGREEMENT);
-    longer_i <= state_h[S_BYTES +: 14] != req_h[REQ_BYTES_LSB +: 14];
-    for (c = 0; c < CHILDREN; c = c + 1) child_bit_i[c] <= child_h == c[5:0];
-    all_i <= children_up_to(req_h[REQ_FAN_IN_LSB +: REQ_FAN_IN_WIDTH]);
+    state_j <= state_i;
+    wrote_4_j <= same_i[4] && write_m;
+    wrote_5_j <= same_i[5] && write_n;
+    for (c = 0; c < CHILDREN; c = c + 1) bit_j[c] <= req_i[REQ_CHILD_LSB +: REQ_CHILD_WIDTH] == c[5:0];
+    all_j <= children_up_to(req_i[REQ_FAN_IN_LSB +: REQ_FAN_IN_WIDTH]);
+    last_j <= req_i[REQ_CELL_LSB +: 24] - (24'd1 << req_i[REQ_SLOT_LOG2_LSB +: REQ_SLOT_LOG2_WIDTH]);
 end
 
-// ----------------------------------------------------------------------------------------------------------- i: decide
-wire                 write_i, completed_i, poisoned_i, pass_i;
+// ------------------------------------------------------------------------- j: writes of before; and the request ahead
+// With the request ahead, which is in k: `after` it if that makes its cell the slot's.
+reg [STATE_W-1:0]  state_k;
+reg [CHILDREN-1:0] bit_k, all_k;
+reg [23:0]         last_k;
+reg                after_older_k, after_equal_k, after_in_turn_k, after_differs_k, after_longer_k, same_child_k, both_k;
+wire [23:0]        cell_j = req_j[REQ_CELL_LSB +: 24];
+wire [23:0]        cell_k = req_k[REQ_CELL_LSB +: 24];
+/* verilator lint_off UNUSEDSIGNAL */  // only the sign
+wire [23:0]        after_j = cell_j - cell_k;
+/* verilator lint_on UNUSEDSIGNAL */
+always @(posedge clk) begin
+    if (same_j[3] && write_m) state_k <= state_m;
+    else if (wrote_4_j) state_k <= state_n;
+    else if (wrote_5_j) state_k <= state_o;
+    else state_k <= state_j;
+    bit_k <= bit_j;
+    all_k <= all_j;
+    last_k <= last_j;
+    after_older_k <= after_j[23];
+    after_equal_k <= cell_j == cell_k;
+    after_in_turn_k <= last_j == cell_k;
+    after_differs_k <= ((req_j[REQ_IMM_LSB +: 32] ^ req_k[REQ_IMM_LSB +: 32]) & AGREEMENT) != 32'd0;
+    after_longer_k <= req_j[REQ_BYTES_LSB +: 14] != req_k[REQ_BYTES_LSB +: 14];
+    same_child_k <= req_j[REQ_CHILD_LSB +: REQ_CHILD_WIDTH] == req_k[REQ_CHILD_LSB +: REQ_CHILD_WIDTH];
+    both_k <= (bit_j | bit_k) == all_j;
+end
+
+// ----------------------------------------------------------------------------------------------------- k: compared
+wire [STATE_W-1:0]  slot_state_k = same_k[2] && write_m ? state_m : state_k;
+wire [23:0]         tag_k = slot_state_k[S_TAG +: 24];
+wire [CHILDREN-1:0] bitmap_k = slot_state_k[S_BITMAP +: CHILDREN];
+/* verilator lint_off UNUSEDSIGNAL */  // only the sign
+wire [23:0]         ahead_k = cell_k - tag_k;
+/* verilator lint_on UNUSEDSIGNAL */
+wire                equal_k = cell_k == tag_k;
+wire                in_turn_k = last_k == tag_k;
+wire                seen_k = (bitmap_k & bit_k) != {CHILDREN{1'b0}};
+wire                full_k = bitmap_k == all_k;
+wire                rest_k = (bitmap_k | bit_k) == all_k;
+wire                rest_both_k = (bitmap_k | bit_k | bit_l) == all_k;
+wire                differs_k = slot_state_k[S_HELD +: 32] != (req_k[REQ_IMM_LSB +: 32] & AGREEMENT);
+wire                longer_k = slot_state_k[S_BYTES +: 14] != req_k[REQ_BYTES_LSB +: 14];
+wire                empty_k = slot_state_k[S_BYTES +: 14] == 14'd0;
+
+// ------------------------------------------------------------------------------------------------------ l: decided
+reg [STATE_W-1:0]  state_l;
+reg                use_m_l;      // the request ahead has written the slot
+reg                older_l, newer_l, in_turn_l, seen_l, full_l, rest_l, differs_l, longer_l, empty_l;
+reg                done_l, served_l, err_l, record_l;
+reg                alone_l, has_bytes_l, record_sized_l;
+reg [CHILDREN-1:0] bit_l;
+wire               next_done, next_congested, next_err, next_has_record, next_empty, completed_l;
+
+// What the request in l does to the slot of the one in k.
+wire writes = same_k[1] && write_l;
+wire claims = same_k[1] && claims_l;
+wire joins = same_k[1] && counts_l && !claims_l;
+wire sets_length = same_k[1] && sets_length_l;
+always @(posedge clk) begin
+    state_l <= slot_state_k;
+    use_m_l <= writes;
+    older_l <= claims ? after_older_k : ahead_k[23];
+    newer_l <= claims ? !after_older_k && !after_equal_k : !ahead_k[23] && !equal_k;
+    in_turn_l <= claims ? after_in_turn_k : in_turn_k;
+    seen_l <= claims ? same_child_k : seen_k || (joins && same_child_k);
+    full_l <= claims || joins ? completed_l : full_k;
+    rest_l <= claims ? both_k : joins ? rest_both_k : rest_k;
+    differs_l <= claims ? after_differs_k : differs_k;
+    longer_l <= sets_length ? after_longer_k : longer_k;
+    empty_l <= writes ? next_empty : empty_k;
+    done_l <= writes ? next_done : slot_state_k[S_DONE];
+    served_l <= writes || slot_state_k[S_SERVED];
+    err_l <= writes ? next_err : slot_state_k[S_ERR];
+    record_l <= writes ? next_has_record : slot_state_k[S_RECORD];
+    alone_l <= bit_k == all_k;
+    has_bytes_l <= req_k[REQ_BYTES_LSB +: 14] != 14'd0;
+    record_sized_l <= req_k[REQ_BYTES_LSB +: 14] == RECORD_BYTES;
+    bit_l <= bit_k;
+end
+
+wire [STATE_W-1:0]   value_l = use_m_l ? state_m : state_l;
 wire [CHILDREN-1:0]  next_bitmap;
-wire                 next_done, next_congested, next_err, next_has_record;
 wire [31:0]          next_held;
 wire [13:0]          next_bytes;
-wire [PASS_BITS-1:0] pass_data_i;
-wire [7:0]           outcome_i, send_i;
-wire [6:0]           send_count_i;
+wire                 write, poisoned, pass;
+wire [PASS_BITS-1:0] pass_data_l;
+wire [7:0]           outcome, send;
+wire [6:0]           send_count;
 epic_m3_decide #(.CHILDREN(CHILDREN)) decide (
-    .req(req_i),
-    .bitmap(state_i[S_BITMAP +: CHILDREN]), .done(state_i[S_DONE]), .served(state_i[S_SERVED]),
-    .congested(state_i[S_CONGESTED]), .err(state_i[S_ERR]), .has_record(state_i[S_RECORD]),
-    .held(state_i[S_HELD +: 32]), .bytes(state_i[S_BYTES +: 14]),
-    .older(older_i), .newer(newer_i), .in_turn(in_turn_i), .child_bit(child_bit_i), .all_children(all_i),
-    .differs(differs_i), .longer(longer_i),
-    .write(write_i), .next_bitmap(next_bitmap), .next_done(next_done), .next_congested(next_congested),
-    .next_err(next_err), .next_has_record(next_has_record), .next_held(next_held), .next_bytes(next_bytes),
-    .pass_valid(pass_i), .pass(pass_data_i),
-    .outcome(outcome_i), .completed(completed_i), .poisoned(poisoned_i), .send(send_i), .send_count(send_count_i)
+    .req(req_l), .has_bytes(has_bytes_l), .record_sized(record_sized_l), .child_bit(bit_l), .alone(alone_l),
+    .bitmap(value_l[S_BITMAP +: CHILDREN]), .done(done_l), .served(served_l), .congested(value_l[S_CONGESTED]),
+    .err(err_l), .has_record(record_l), .held(value_l[S_HELD +: 32]), .bytes(value_l[S_BYTES +: 14]),
+    .empty(empty_l), .older(older_l), .newer(newer_l), .in_turn(in_turn_l), .seen(seen_l), .full(full_l), .rest(rest_l),
+    .differs(differs_l), .longer(longer_l),
+    .write(write), .counts(counts_l), .claims(claims_l), .sets_length(sets_length_l), .next_empty(next_empty),
+    .next_bitmap(next_bitmap), .next_done(next_done), .next_congested(next_congested), .next_err(next_err),
+    .next_has_record(next_has_record), .next_held(next_held), .next_bytes(next_bytes),
+    .pass_valid(pass), .pass(pass_data_l),
+    .outcome(outcome), .completed(completed_l), .poisoned(poisoned), .send(send), .send_count(send_count)
 );
+assign write_l = valid_l && write;
 
-// ------------------------------------------------------------------------------------------------------------ j: write
+// ------------------------------------------------------------------------------------------------------------ m: write
 always @(posedge clk) begin
-    write_j <= valid_i && write_i;
-    slot_j <= slot_i;
-    state_j[S_TAG +: 24] <= req_i[REQ_CELL_LSB +: 24];
-    state_j[S_HELD +: 32] <= next_held;
-    state_j[S_BYTES +: 14] <= next_bytes;
-    state_j[S_DONE] <= next_done;
-    state_j[S_SERVED] <= 1'b1;
-    state_j[S_CONGESTED] <= next_congested;
-    state_j[S_ERR] <= next_err;
-    state_j[S_RECORD] <= next_has_record;
-    state_j[S_BITMAP +: CHILDREN] <= next_bitmap;
-    pass_valid <= valid_i && pass_i;
-    pass_data <= pass_data_i;
-    count <= valid_i;
-    count_ce <= valid_i && req_i[REQ_CE_LSB];
-    count_completed <= valid_i && completed_i;
-    count_poisoned <= valid_i && poisoned_i;
-    count_outcome <= outcome_i;
-    count_send <= send_i;
-    count_send_count <= send_count_i;
+    write_m <= write_l;
+    write_n <= write_m;
+    slot_m <= slot_l;
+    state_m[S_TAG +: 24] <= req_l[REQ_CELL_LSB +: 24];
+    state_m[S_HELD +: 32] <= next_held;
+    state_m[S_BYTES +: 14] <= next_bytes;
+    state_m[S_DONE] <= next_done;
+    state_m[S_SERVED] <= 1'b1;
+    state_m[S_CONGESTED] <= next_congested;
+    state_m[S_ERR] <= next_err;
+    state_m[S_RECORD] <= next_has_record;
+    state_m[S_BITMAP +: CHILDREN] <= next_bitmap;
+    state_n <= state_m;
+    state_o <= state_n;
+    pass_valid <= valid_l && pass;
+    pass_data <= pass_data_l;
+    count <= valid_l;
+    count_ce <= valid_l && req_l[REQ_CE_LSB];
+    count_completed <= valid_l && completed_l;
+    count_poisoned <= valid_l && poisoned;
+    count_outcome <= outcome;
+    count_send <= send;
+    count_send_count <= send_count;
     if (rst) begin
-        write_j <= 1'b0;
+        write_m <= 1'b0;
+        write_n <= 1'b0;
         pass_valid <= 1'b0;
         count <= 1'b0;
         count_ce <= 1'b0;
@@ -265,7 +358,7 @@ always @(posedge clk) begin
     end
 end
 
-assign idle = !(valid_g || valid_h || valid_i || valid_j);
+assign idle = !(req_valid || valid_i || valid_j || valid_k || valid_l || valid_m);
 
 endmodule
 

@@ -5,10 +5,14 @@
 // that the codec gives. The ICRC is not looked at here.
 //
 //   stage 0  `in_*`: a beat
-//   stage 1  its bytes are in the header register; lengths are taken
-//   stage 2  `covered` and `payload`: which of its bytes the ICRC covers and how many payload bytes end with it;
-//            every check is one bit
-//   stage 3  `end_*`: the frame's verdict and META, if it was the last beat of a frame
+//   stage 1  its bytes are in the header register
+//   stage 2  fields are compared with constants; lengths counted from each layer's start; the bytes to be covered
+//   stage 3  `covered`: which of the beat's bytes the ICRC covers; lengths are compared with each other
+//   stage 4  `payload`: how many payload bytes end with the beat; every check is one bit, or a reason made of several
+//   stage 5  `end_*`: the frame's verdict and META, if it was the last beat of a frame
+//
+// No stage has more than one carry chain. All registers move on in every cycle; what is known of a frame goes with the
+// beat, so it does not matter how soon the next frame's header overwrites this one's.
 //
 // An aligned beat (6 bytes in front of the frame) ends with each beat of the frame itself. That which may be left over
 // is never payload: 4 bytes of ICRC follow it. So the payload takes no cycle more than the frame.
@@ -32,10 +36,10 @@ module epic_parse #(
     input  wire                  in_last,
     input  wire                  in_bad,    // anywhere in a frame: the frame is bad
 
-    output wire [COUNT_W-1:0]    covered,  // stage 2: bytes of the beat up to the end of the ICRC
-    output wire [COUNT_W-1:0]    payload,  // stage 2: payload bytes of the aligned beat, of a payload that is stored
+    output wire [COUNT_W-1:0]    covered,  // stage 3: bytes of the beat up to the end of the ICRC
+    output wire [COUNT_W-1:0]    payload,  // stage 4: payload bytes of the aligned beat, of a payload that is stored
 
-    output wire                  end_valid,     // stage 3: a frame has ended
+    output wire                  end_valid,     // stage 5: a frame has ended
     output wire                  end_bad,       // with in_bad
     output wire                  end_good,      // its verdict is 0
     output wire                  end_not_epic,  // it is none of EPIC's: ether type, VLAN, protocol or UDP port
@@ -150,181 +154,292 @@ wire extended = is_ack || is_only_imm || is_last_imm;
 wire known = extended || opcode == OPCODE_SEND_FIRST || opcode == OPCODE_SEND_MIDDLE
     || opcode == OPCODE_SEND_LAST || opcode == OPCODE_SEND_ONLY;
 
-// Bytes between the headers and the ICRC, Pad included; what is negative is above 2^16.
-wire [16:0] body = {1'b0, total} - (extended ? LEAST_TOTAL[16:0] + 17'd4 : LEAST_TOTAL[16:0]);
-wire [16:0] length = body - {15'd0, pad};
+wire [17:0] covered_end = {2'd0, total} + 18'd14;
 
 // ---------------------------------------------------------------------------------------------------- stage 1 to 2
-// Bytes to go. Both start with the beat with which they are known and fall by a beat in each; up to there the ICRC
-// covers all, and nothing is payload. A length that is too short for its headers counts as 0: the frame is dropped.
-reg [17:0]  covered_left_reg;
-reg [13:0]  payload_left_reg;
-reg [COUNT_W-1:0] covered_2_reg;
-reg [COUNT_W-1:0] payload_2_reg;
-
+// Bytes that the ICRC covers, from the beat's first on. Up to the beat with which the total length is known it covers
+// all; then they fall by a beat in each. Of a total length that is too short nothing is right, and nothing asked for.
 localparam integer COVERED_BYTES = TOTAL_BEAT * BYTES;
-localparam [17:0] COVERED_BEFORE = COVERED_BYTES[17:0];
-// The beats before those two, as bits by index.
+localparam [17:0]  COVERED_BEFORE = COVERED_BYTES[17:0];
+// The beats before, as bits by index.
 localparam [(1 << INDEX_W)-1:0] BEFORE_TOTAL = (1 << TOTAL_BEAT) - 1;
 localparam [(1 << INDEX_W)-1:0] BEFORE_PAYLOAD = (1 << PAYLOAD_BEAT) - 1;
-wire [17:0] covered_end = {2'd0, total} + 18'd14;
-wire [17:0] covered_left =
-    index_1_reg == TOTAL_BEAT[INDEX_W-1:0]
-        ? (covered_end > COVERED_BEFORE ? covered_end - COVERED_BEFORE : 18'd0)
-        : covered_left_reg;
-wire        stored = is_only_imm && length <= MTU[16:0];
-wire [13:0] payload_left =
-    index_1_reg == PAYLOAD_BEAT[INDEX_W-1:0] ? (stored ? length[13:0] : 14'd0) : payload_left_reg;
+// The longest total length of a payload that is stored, and the shortest of a frame with `extended`.
+localparam integer EXTENDED_TOTAL = LEAST_TOTAL + 4;
+localparam integer STORED_TOTAL = EXTENDED_TOTAL + MTU;
 
-wire covered_full = covered_left >= BYTES[17:0];
-wire payload_full = payload_left >= BYTES[13:0];
+reg        valid_2_reg;
+reg        end_2_reg;
+reg        bad_2_reg;
+reg        no_payload_2_reg;      // the beat comes before the payload
+reg        payload_begins_2_reg;  // the payload begins in it
+reg [17:0] covered_left_2_reg;
+wire       covered_more_2 = covered_left_2_reg >= BYTES[17:0];
 
-assign covered = covered_2_reg;
-assign payload = payload_2_reg;
+// Single conditions; what must be compared with something else than a constant waits for the next stage.
+reg        ethernet_short_2_reg, ether_type_2_reg, vlan_2_reg, ip_short_2_reg, version_2_reg, options_2_reg;
+reg        ip_least_2_reg, fragment_2_reg, protocol_2_reg, udp_short_2_reg, udp_port_2_reg, tver_2_reg, opcode_2_reg;
+reg        syndrome_2_reg, kind_2_reg, null_2_reg, operation_2_reg, err_2_reg;
+reg        is_ack_2_reg, is_only_imm_2_reg, is_last_imm_2_reg, extended_2_reg, fits_2_reg;
+reg [1:0]  pad_2_reg;
+reg [17:0] size_2_reg;
+reg [17:0] ip_end_2_reg;   // bytes of a frame that holds the packet
+reg [15:0] udp_size_2_reg;
+reg [15:0] udp_length_2_reg;
+reg [16:0] least_2_reg;    // total length less that of the shortest frame; negative: above 2^16
 
-always @(posedge clk) begin
-    if (valid_1_reg) begin
-        if (BEFORE_TOTAL[index_1_reg]) begin
-            covered_2_reg <= BYTES[COUNT_W-1:0];
-        end else begin
-            covered_2_reg <= covered_full ? BYTES[COUNT_W-1:0] : covered_left[COUNT_W-1:0];
-            covered_left_reg <= covered_full ? covered_left - BYTES[17:0] : 18'd0;
-        end
-        if (BEFORE_PAYLOAD[index_1_reg]) begin
-            payload_2_reg <= {COUNT_W{1'b0}};
-        end else begin
-            payload_2_reg <= payload_full ? BYTES[COUNT_W-1:0] : payload_left[COUNT_W-1:0];
-            payload_left_reg <= payload_full ? payload_left - BYTES[13:0] : 14'd0;
-        end
-    end
-end
-
-// The checks, in the order in which they count.
-reg end_2_reg;
-reg bad_2_reg;
-reg ethernet_short_2_reg, ether_type_2_reg, vlan_2_reg, ip_short_2_reg, version_2_reg, options_2_reg;
-reg ip_length_2_reg, fragment_2_reg, protocol_2_reg, udp_short_2_reg, udp_port_2_reg, udp_length_2_reg;
-reg bth_short_2_reg, tver_2_reg, opcode_2_reg, extension_short_2_reg, pad_2_reg, syndrome_2_reg, descriptor_2_reg;
-
-wire [1:0] kind = imm[IMMDT_PRIMITIVE_LSB +: 2];
-wire [1:0] operation = imm[IMMDT_OPERATOR_LSB +: 2];
-wire       is_null = imm[IMMDT_NULL_LSB];
-wire       is_err = imm[IMMDT_ERR_LSB];
-// The cell of a SEND LAST has a payload, whatever its last packet holds. With a body there is a payload byte: Pad is 3
-// at most, and another body is a fault of Pad, which comes first.
-wire       has_payload = is_last_imm || body != 17'd0;
-wire       agreement_fault = has_payload ? is_null || operation == OPERATOR_NONE : !is_null;
 wire [2:0] syndrome = header[AETH_SYNDROME_LSB + 5 +: 3];
+wire [1:0] kind = imm[IMMDT_PRIMITIVE_LSB +: 2];
 
 always @(posedge clk) begin
+    valid_2_reg <= valid_1_reg && !rst;
     end_2_reg <= valid_1_reg && last_1_reg && !rst;
     bad_2_reg <= bad_1_reg;
+    no_payload_2_reg <= BEFORE_PAYLOAD[index_1_reg];
+    payload_begins_2_reg <= index_1_reg == PAYLOAD_BEAT[INDEX_W-1:0];
+    if (valid_1_reg) begin
+        if (BEFORE_TOTAL[index_1_reg])
+            covered_left_2_reg <= BYTES[17:0];
+        else if (index_1_reg == TOTAL_BEAT[INDEX_W-1:0])
+            covered_left_2_reg <= {2'd0, total} + (18'd14 - COVERED_BEFORE);
+        else
+            covered_left_2_reg <= covered_more_2 ? covered_left_2_reg - BYTES[17:0] : 18'd0;
+    end
+
     ethernet_short_2_reg <= size_1_reg < 18'd14;
     ether_type_2_reg <= ether_type != 16'h0800;
     vlan_2_reg <= ether_type == 16'h8100 || ether_type == 16'h88a8 || ether_type == 16'h9100;
     ip_short_2_reg <= size_1_reg < 18'd34;
     version_2_reg <= version != 4'd4 || ihl != 4'd5;
     options_2_reg <= version == 4'd4 && ihl > 4'd5;
-    ip_length_2_reg <= total < 16'd20 || covered_end > size_1_reg;
+    ip_least_2_reg <= total < 16'd20;
     fragment_2_reg <= reserved_flag || more_fragments || fragment_offset != 13'd0;
     protocol_2_reg <= protocol != 8'd17;
     udp_short_2_reg <= total < 16'd28;
     udp_port_2_reg <= dst_port != UDP_PORT[15:0];
-    udp_length_2_reg <= udp_length != total - 16'd20;
-    bth_short_2_reg <= total < LEAST_TOTAL[15:0];
     tver_2_reg <= tver != 4'd0;
     opcode_2_reg <= !known;
-    extension_short_2_reg <= body[16];
-    pad_2_reg <= body[1:0] != 2'd0 || (body == 17'd0 && pad != 2'd0);
     syndrome_2_reg <= is_ack && syndrome != SYNDROME_ACK[7:5] && syndrome != SYNDROME_RNR_NAK[7:5]
         && syndrome != SYNDROME_NAK[7:5];
-    descriptor_2_reg <= (is_only_imm || is_last_imm)
-        && (kind > PRIMITIVE_BROADCAST || imm[IMMDT_DATATYPE_LSB + 3] || (agreement_fault && !is_err));
-end
-
-// META behind verdict and icrc_ok; the length is cut to its width in the next stage.
-localparam integer FIELDS_W = META_W - META_CE_LSB;
-reg [FIELDS_W-1:0] fields_2_reg;
-reg [15:0]         length_2_reg;
-
-always @(posedge clk) begin
-    fields_2_reg <= {FIELDS_W{1'b0}};
-    fields_2_reg[META_CE_LSB - META_CE_LSB] <= ecn == 2'b11;
-    fields_2_reg[META_ACKREQ_LSB - META_CE_LSB] <= ackreq;
-    fields_2_reg[META_OPCODE_LSB - META_CE_LSB +: META_OPCODE_WIDTH] <= opcode;
-    fields_2_reg[META_QPN_LSB - META_CE_LSB +: META_QPN_WIDTH] <= qpn;
-    fields_2_reg[META_PSN_LSB - META_CE_LSB +: META_PSN_WIDTH] <= psn;
-    fields_2_reg[META_PKEY_LSB - META_CE_LSB +: META_PKEY_WIDTH] <= pkey;
-    fields_2_reg[META_IMM_LSB - META_CE_LSB +: META_IMM_WIDTH] <= imm;
-    fields_2_reg[META_SRC_IP_LSB - META_CE_LSB +: META_SRC_IP_WIDTH] <= src_ip;
-    fields_2_reg[META_DST_IP_LSB - META_CE_LSB +: META_DST_IP_WIDTH] <= dst_ip;
-    fields_2_reg[META_SRC_MAC_LSB - META_CE_LSB +: META_SRC_MAC_WIDTH] <= src_mac;
-    fields_2_reg[META_DST_MAC_LSB - META_CE_LSB +: META_DST_MAC_WIDTH] <= dst_mac;
-    length_2_reg <= is_ack || length[16] ? 16'd0 : length[15:0];
+    kind_2_reg <= kind > PRIMITIVE_BROADCAST || imm[IMMDT_DATATYPE_LSB + 3];
+    null_2_reg <= imm[IMMDT_NULL_LSB];
+    operation_2_reg <= imm[IMMDT_OPERATOR_LSB +: 2] == OPERATOR_NONE;
+    err_2_reg <= imm[IMMDT_ERR_LSB];
+    is_ack_2_reg <= is_ack;
+    is_only_imm_2_reg <= is_only_imm;
+    is_last_imm_2_reg <= is_last_imm;
+    extended_2_reg <= extended;
+    // With a body in whole words, as it is in a good frame, Pad does not matter for this.
+    fits_2_reg <= total >= EXTENDED_TOTAL[15:0] && total <= STORED_TOTAL[15:0];
+    pad_2_reg <= pad;
+    size_2_reg <= size_1_reg;
+    ip_end_2_reg <= covered_end;
+    udp_size_2_reg <= total - 16'd20;
+    udp_length_2_reg <= udp_length;
+    least_2_reg <= {1'b0, total} - LEAST_TOTAL[16:0];
 end
 
 // ---------------------------------------------------------------------------------------------------- stage 2 to 3
-reg                end_3_reg;
-reg                bad_3_reg;
-reg [7:0]          early_3_reg;  // reason found before the IP checksum counts, or 0
-reg                early_not_epic_3_reg;
-reg [7:0]          late_3_reg;   // reason found behind it, or 0
-reg                late_not_epic_3_reg;
-reg [FIELDS_W-1:0] fields_3_reg;
+reg               valid_3_reg;
+reg               end_3_reg;
+reg               bad_3_reg;
+reg               no_payload_3_reg;
+reg               payload_begins_3_reg;
+reg [COUNT_W-1:0] covered_3_reg;
 
-wire late_passes = !ip_length_2_reg && !fragment_2_reg;
+reg [7:0]  early_3_reg;  // reason found before the IP checksum counts, or 0
+reg        early_found_3_reg;
+reg        early_not_epic_3_reg;
+reg        ip_length_3_reg, fragment_3_reg, protocol_3_reg, udp_short_3_reg, udp_port_3_reg, udp_length_3_reg;
+reg        bth_short_3_reg, tver_3_reg, opcode_3_reg, syndrome_3_reg;
+reg        described_3_reg, kind_3_reg, null_3_reg, operation_3_reg, err_3_reg, is_ack_3_reg, is_last_imm_3_reg;
+reg        padded_3_reg;
+reg        stored_3_reg;
+reg [16:0] body_3_reg;    // bytes between the headers and the ICRC, Pad included; negative: above 2^16
+reg [16:0] length_3_reg;  // without Pad
+
+assign covered = covered_3_reg;
 
 always @(posedge clk) begin
+    valid_3_reg <= valid_2_reg && !rst;
     end_3_reg <= end_2_reg && !rst;
     bad_3_reg <= bad_2_reg;
+    no_payload_3_reg <= no_payload_2_reg;
+    payload_begins_3_reg <= payload_begins_2_reg;
+    covered_3_reg <= covered_more_2 ? BYTES[COUNT_W-1:0] : covered_left_2_reg[COUNT_W-1:0];
 
     early_3_reg <=
         ethernet_short_2_reg ? COUNTER_DROP_TRUNCATED :
         vlan_2_reg ? COUNTER_DROP_VLAN :
         ether_type_2_reg ? COUNTER_DROP_ETHER_TYPE :
         ip_short_2_reg ? COUNTER_DROP_TRUNCATED :
-        options_2_reg ? COUNTER_DROP_IP_OPTIONS :
-        version_2_reg ? COUNTER_DROP_IP_VERSION : 8'd0;
+        options_2_reg ? COUNTER_DROP_IP_OPTIONS : COUNTER_DROP_IP_VERSION;
+    early_found_3_reg <= ethernet_short_2_reg || ether_type_2_reg || ip_short_2_reg || version_2_reg;
     early_not_epic_3_reg <= !ethernet_short_2_reg && ether_type_2_reg;
 
-    late_3_reg <=
-        ip_length_2_reg ? COUNTER_DROP_IP_LENGTH :
-        fragment_2_reg ? COUNTER_DROP_FRAGMENT :
-        protocol_2_reg ? COUNTER_DROP_PROTOCOL :
-        udp_short_2_reg ? COUNTER_DROP_TRUNCATED :
-        udp_port_2_reg ? COUNTER_DROP_UDP_PORT :
-        udp_length_2_reg ? COUNTER_DROP_UDP_LENGTH :
-        bth_short_2_reg ? COUNTER_DROP_TRUNCATED :
-        tver_2_reg ? COUNTER_DROP_TVER :
-        opcode_2_reg ? COUNTER_DROP_OPCODE :
-        extension_short_2_reg ? COUNTER_DROP_TRUNCATED :
-        pad_2_reg ? COUNTER_DROP_PAD :
-        syndrome_2_reg ? COUNTER_DROP_SYNDROME :
-        descriptor_2_reg ? COUNTER_DROP_DESCRIPTOR : 8'd0;
-    late_not_epic_3_reg <= late_passes && (protocol_2_reg || (!udp_short_2_reg && udp_port_2_reg));
-
-    fields_3_reg <= fields_2_reg;
-    fields_3_reg[META_PAYLOAD_BYTES_LSB - META_CE_LSB +: META_PAYLOAD_BYTES_WIDTH] <=
-        length_2_reg[15:14] != 2'd0 ? {META_PAYLOAD_BYTES_WIDTH{1'b1}} : length_2_reg[13:0];
+    ip_length_3_reg <= ip_least_2_reg || ip_end_2_reg > size_2_reg;
+    fragment_3_reg <= fragment_2_reg;
+    protocol_3_reg <= protocol_2_reg;
+    udp_short_3_reg <= udp_short_2_reg;
+    udp_port_3_reg <= udp_port_2_reg;
+    udp_length_3_reg <= udp_length_2_reg != udp_size_2_reg;
+    bth_short_3_reg <= least_2_reg[16];
+    tver_3_reg <= tver_2_reg;
+    opcode_3_reg <= opcode_2_reg;
+    syndrome_3_reg <= syndrome_2_reg;
+    described_3_reg <= is_only_imm_2_reg || is_last_imm_2_reg;
+    kind_3_reg <= kind_2_reg;
+    null_3_reg <= null_2_reg;
+    operation_3_reg <= operation_2_reg;
+    err_3_reg <= err_2_reg;
+    is_ack_3_reg <= is_ack_2_reg;
+    is_last_imm_3_reg <= is_last_imm_2_reg;
+    padded_3_reg <= pad_2_reg != 2'd0;
+    stored_3_reg <= is_only_imm_2_reg && fits_2_reg;
+    body_3_reg <= least_2_reg - {14'd0, extended_2_reg, 2'b00};
+    length_3_reg <= least_2_reg - {14'd0, extended_2_reg, pad_2_reg};
 end
 
-wire [15:0] ip_sum;  // stage 3
+// ---------------------------------------------------------------------------------------------------- stage 3 to 4
+// Payload from the beat's first byte on: so many whole beats, and so many bytes behind them.
+localparam integer BYTES_LOG2 = $clog2(BYTES);
+localparam integer WHOLE_W = 14 - BYTES_LOG2;
+reg [WHOLE_W-1:0]    payload_whole_4_reg;
+reg                  payload_more_4_reg;  // there is a whole beat
+reg [BYTES_LOG2-1:0] payload_rest_4_reg;
+
+assign payload = {payload_more_4_reg, payload_more_4_reg ? {BYTES_LOG2{1'b0}} : payload_rest_4_reg};
+
+always @(posedge clk) begin
+    if (valid_3_reg) begin
+        if (no_payload_3_reg || payload_begins_3_reg) begin
+            payload_whole_4_reg <= length_3_reg[13:BYTES_LOG2];
+            payload_more_4_reg <= !no_payload_3_reg && stored_3_reg && length_3_reg[13:BYTES_LOG2] != {WHOLE_W{1'b0}};
+            payload_rest_4_reg <= !no_payload_3_reg && stored_3_reg ? length_3_reg[BYTES_LOG2-1:0] : {BYTES_LOG2{1'b0}};
+        end else begin
+            payload_whole_4_reg <= payload_whole_4_reg - 1'b1;
+            payload_more_4_reg <= payload_more_4_reg && payload_whole_4_reg != {{(WHOLE_W-1){1'b0}}, 1'b1};
+            if (!payload_more_4_reg) payload_rest_4_reg <= {BYTES_LOG2{1'b0}};
+        end
+    end
+end
+
+reg        end_4_reg;
+reg        bad_4_reg;
+reg [7:0]  early_4_reg;
+reg        early_found_4_reg;
+reg        early_not_epic_4_reg;
+reg [7:0]  late_4_reg;  // reason found behind the IP checksum, before the packet's own length counts
+reg        late_found_4_reg;
+reg        late_not_epic_4_reg;
+reg        extension_short_4_reg, pad_4_reg, syndrome_4_reg, descriptor_4_reg;
+reg [META_PAYLOAD_BYTES_WIDTH-1:0] length_4_reg;
+
+wire body_found_3 = body_3_reg != 17'd0;
+// The cell of a SEND LAST has a payload, whatever its last packet holds. With a body there is a payload byte: Pad is 3
+// at most, and another body is a fault of Pad, which comes first.
+wire has_payload_3 = is_last_imm_3_reg || body_found_3;
+wire agreement_fault_3 = has_payload_3 ? null_3_reg || operation_3_reg : !null_3_reg;
+
+always @(posedge clk) begin
+    end_4_reg <= end_3_reg && !rst;
+    bad_4_reg <= bad_3_reg;
+    early_4_reg <= early_3_reg;
+    early_found_4_reg <= early_found_3_reg;
+    early_not_epic_4_reg <= early_not_epic_3_reg;
+
+    late_4_reg <=
+        ip_length_3_reg ? COUNTER_DROP_IP_LENGTH :
+        fragment_3_reg ? COUNTER_DROP_FRAGMENT :
+        protocol_3_reg ? COUNTER_DROP_PROTOCOL :
+        udp_short_3_reg ? COUNTER_DROP_TRUNCATED :
+        udp_port_3_reg ? COUNTER_DROP_UDP_PORT :
+        udp_length_3_reg ? COUNTER_DROP_UDP_LENGTH :
+        bth_short_3_reg ? COUNTER_DROP_TRUNCATED :
+        tver_3_reg ? COUNTER_DROP_TVER : COUNTER_DROP_OPCODE;
+    late_found_4_reg <= ip_length_3_reg || fragment_3_reg || protocol_3_reg || udp_short_3_reg || udp_port_3_reg
+        || udp_length_3_reg || bth_short_3_reg || tver_3_reg || opcode_3_reg;
+    late_not_epic_4_reg <=
+        !ip_length_3_reg && !fragment_3_reg && (protocol_3_reg || (!udp_short_3_reg && udp_port_3_reg));
+
+    extension_short_4_reg <= body_3_reg[16];
+    pad_4_reg <= body_3_reg[1:0] != 2'd0 || (!body_found_3 && padded_3_reg);
+    syndrome_4_reg <= syndrome_3_reg;
+    descriptor_4_reg <= described_3_reg && (kind_3_reg || (agreement_fault_3 && !err_3_reg));
+
+    length_4_reg <=
+        is_ack_3_reg || length_3_reg[16] ? {META_PAYLOAD_BYTES_WIDTH{1'b0}} :
+        length_3_reg[15:14] != 2'd0 ? {META_PAYLOAD_BYTES_WIDTH{1'b1}} : length_3_reg[13:0];
+end
+
+// ---------------------------------------------------------------------------------------------------- stage 4 to 5
+wire [15:0] ip_sum_4;
 epic_ip_checksum ip_checksum (
     .clk(clk),
     .header(ipv4),
-    .sum(ip_sum)
+    .sum(ip_sum_4)
 );
 
-wire       ip_right = ip_sum == 16'hffff || ip_sum == 16'h0000;
-wire       early = early_3_reg != 8'd0;
-wire [7:0] verdict = early ? early_3_reg : ip_right ? late_3_reg : COUNTER_DROP_IP_CHECKSUM;
+wire ip_right_4 = ip_sum_4 == 16'hffff || ip_sum_4 == 16'h0000;
+wire packet_fault_4 = extension_short_4_reg || pad_4_reg || syndrome_4_reg || descriptor_4_reg;
 
-assign end_valid = end_3_reg;
-assign end_bad = bad_3_reg;
-assign end_good = verdict == 8'd0;
-assign end_not_epic = early ? early_not_epic_3_reg : ip_right && late_not_epic_3_reg;
-assign end_verdict = verdict;
-assign end_fields = fields_3_reg;
+reg       end_5_reg;
+reg       bad_5_reg;
+reg       good_5_reg;
+reg       not_epic_5_reg;
+reg [7:0] verdict_5_reg;
+
+always @(posedge clk) begin
+    end_5_reg <= end_4_reg && !rst;
+    bad_5_reg <= bad_4_reg;
+    good_5_reg <= !early_found_4_reg && ip_right_4 && !late_found_4_reg && !packet_fault_4;
+    not_epic_5_reg <= early_found_4_reg ? early_not_epic_4_reg : ip_right_4 && late_not_epic_4_reg;
+    verdict_5_reg <=
+        early_found_4_reg ? early_4_reg :
+        !ip_right_4 ? COUNTER_DROP_IP_CHECKSUM :
+        late_found_4_reg ? late_4_reg :
+        extension_short_4_reg ? COUNTER_DROP_TRUNCATED :
+        pad_4_reg ? COUNTER_DROP_PAD :
+        syndrome_4_reg ? COUNTER_DROP_SYNDROME :
+        descriptor_4_reg ? COUNTER_DROP_DESCRIPTOR : 8'd0;
+end
+
+// META behind verdict and icrc_ok, from stage 1 to stage 5; the length comes in from stage 4.
+localparam integer FIELDS_W = META_W - META_CE_LSB;
+localparam integer FIELD_STAGES = 4;
+reg [FIELDS_W-1:0]              fields;
+reg [FIELDS_W*FIELD_STAGES-1:0] fields_reg;
+integer stage;
+
+always @* begin
+    fields = {FIELDS_W{1'b0}};
+    fields[META_CE_LSB - META_CE_LSB] = ecn == 2'b11;
+    fields[META_ACKREQ_LSB - META_CE_LSB] = ackreq;
+    fields[META_OPCODE_LSB - META_CE_LSB +: META_OPCODE_WIDTH] = opcode;
+    fields[META_QPN_LSB - META_CE_LSB +: META_QPN_WIDTH] = qpn;
+    fields[META_PSN_LSB - META_CE_LSB +: META_PSN_WIDTH] = psn;
+    fields[META_PKEY_LSB - META_CE_LSB +: META_PKEY_WIDTH] = pkey;
+    fields[META_IMM_LSB - META_CE_LSB +: META_IMM_WIDTH] = imm;
+    fields[META_SRC_IP_LSB - META_CE_LSB +: META_SRC_IP_WIDTH] = src_ip;
+    fields[META_DST_IP_LSB - META_CE_LSB +: META_DST_IP_WIDTH] = dst_ip;
+    fields[META_SRC_MAC_LSB - META_CE_LSB +: META_SRC_MAC_WIDTH] = src_mac;
+    fields[META_DST_MAC_LSB - META_CE_LSB +: META_DST_MAC_WIDTH] = dst_mac;
+end
+
+always @(posedge clk) begin
+    fields_reg[0 +: FIELDS_W] <= fields;
+    for (stage = 1; stage < FIELD_STAGES; stage = stage + 1)
+        fields_reg[FIELDS_W*stage +: FIELDS_W] <= fields_reg[FIELDS_W*(stage-1) +: FIELDS_W];
+    fields_reg[FIELDS_W*(FIELD_STAGES-1) + META_PAYLOAD_BYTES_LSB - META_CE_LSB +: META_PAYLOAD_BYTES_WIDTH] <=
+        length_4_reg;
+end
+
+assign end_valid = end_5_reg;
+assign end_bad = bad_5_reg;
+assign end_good = good_5_reg;
+assign end_not_epic = not_epic_5_reg;
+assign end_verdict = verdict_5_reg;
+assign end_fields = fields_reg[FIELDS_W*(FIELD_STAGES-1) +: FIELDS_W];
 
 endmodule
 

@@ -7,7 +7,7 @@
 //                 \-----------------------------------------------------> forward FIFO -> epic_align -> fwd_axis
 //
 // One beat a cycle, always: s_axis_tready is low only in reset. Frames back to back, one-beat frames too, leave no
-// bubble. Payload and forwarded beats are stored while the frame arrives and are committed or taken back at its end, 3
+// bubble. Payload and forwarded beats are stored while the frame arrives and are committed or taken back at its end, 5
 // cycles after its last beat. A frame that finds no room is lost whole (`overflow`); so is one that the MAC calls bad,
 // in any of its beats (`bad_frame`). Neither has a META record. Every other frame has one, whatever it is:
 //
@@ -30,7 +30,7 @@ module epic_rx #(
     // Beats, powers of two: 4 largest payloads; 2 of the longest frames, 1536 bytes or an MTU and its headers.
     parameter PAYLOAD_DEPTH = 1 << $clog2(4 * MTU / (PAYLOAD_W / 8)),
     parameter FORWARD_DEPTH = 1 << $clog2(2 * (MTU > 1408 ? MTU + 128 : 1536) / (DATA_W / 8)),
-    parameter ICRC_LEVELS = 2,   // levels of XOR trees in a cycle, see epic_icrc
+    parameter ICRC_LEVELS = 1,   // levels of XOR trees in a cycle, see epic_icrc
     parameter META_WIDTH = 289   // META_W of epic_types.vh
 ) (
     input  wire                  clk,
@@ -78,121 +78,139 @@ localparam integer SHIFT_W = 8 * 6;  // an aligned stream has 6 bytes in front
     ("epic_rx: FORWARD_DEPTH is %0d, expected %0d or more", FORWARD_DEPTH, 1536 / (DATA_W / 8)))
 `EPIC_CHECK(g_check_meta, META_WIDTH == META_W, ("epic_rx: META_WIDTH is %0d, expected %0d", META_WIDTH, META_W))
 
-// ---------------------------------------------------------------------------------------------------- stages 0 to 2
-reg              ready_reg;
-reg              valid_0_reg, valid_1_reg, valid_2_reg;
-reg              last_0_reg, last_1_reg, last_2_reg;
-reg              bad_0_reg;
+// ---------------------------------------------------------------------------------------------------- stages 0 to 4
+localparam integer STAGES = 4;  // of the beats, behind stage 0: then epic_parse knows what to do with them
+
+reg               ready_reg;
+reg               valid_0_reg;
+reg               last_0_reg;
+reg               bad_0_reg;
 reg [COUNT_W-1:0] bytes_0_reg;
-reg [BYTES_W-1:0] tail_1_reg, tail_2_reg, tail_3_reg;  // last byte of the beat
-reg [DATA_W-1:0] data_0_reg, data_1_reg, data_2_reg;
+reg [DATA_W-1:0]  data_0_reg;
 
 assign s_axis_tready = ready_reg;
 
-// tkeep is contiguous from bit 0: its highest bit gives the number of bytes.
-function automatic [COUNT_W-1:0] count_of;
+// The bytes of a beat, whose tkeep is contiguous from bit 0: all, or the place of the first 0. By bisection: bit n says
+// whether the 2^n bytes behind those of the bits above it are there.
+function automatic [BYTES_W-1:0] place_of_zero;
     input [BYTES-1:0] keep;
-    integer at;
+    integer bit_at;
     begin
-        count_of = {COUNT_W{1'b0}};
-        for (at = 0; at < BYTES; at = at + 1)
-            if (keep[at]) count_of = at[COUNT_W-1:0] + 1'b1;
+        place_of_zero = {BYTES_W{1'b0}};
+        for (bit_at = BYTES_W - 1; bit_at >= 0; bit_at = bit_at - 1)
+            place_of_zero[bit_at] = keep[place_of_zero | ~({BYTES_W{1'b1}} << bit_at)];
     end
 endfunction
+
+wire full = s_axis_tkeep[BYTES-1];
 
 always @(posedge clk) begin
     ready_reg <= 1'b1;
     valid_0_reg <= s_axis_tvalid && ready_reg;
     last_0_reg <= s_axis_tlast;
     bad_0_reg <= s_axis_tuser || (s_axis_tlast ? !s_axis_tkeep[0] : !(&s_axis_tkeep));
-    bytes_0_reg <= count_of(s_axis_tkeep);
+    bytes_0_reg <= {full, full ? {BYTES_W{1'b0}} : place_of_zero(s_axis_tkeep)};
     data_0_reg <= s_axis_tdata;
-
-    valid_1_reg <= valid_0_reg;
-    last_1_reg <= last_0_reg;
-    tail_1_reg <= bytes_0_reg[BYTES_W-1:0] - 1'b1;
-    data_1_reg <= data_0_reg;
-
-    valid_2_reg <= valid_1_reg;
-    last_2_reg <= last_1_reg;
-    tail_2_reg <= tail_1_reg;
-    data_2_reg <= data_1_reg;
-
     if (rst) begin
         ready_reg <= 1'b0;
         valid_0_reg <= 1'b0;
-        valid_1_reg <= 1'b0;
-        valid_2_reg <= 1'b0;
     end
 end
 
-wire [COUNT_W-1:0]    covered_2;
-wire [COUNT_W-1:0]    payload_2;
-wire                  end_3;
-wire                  end_bad_3;
-wire                  end_good_3;
-wire                  end_not_epic_3;
-wire [7:0]            end_verdict_3;
-wire [META_WIDTH-10:0] end_fields_3;
+// Stage s, from 1 on, is the s-th slice from the low end.
+reg [STAGES-1:0]         valid_reg;
+reg [STAGES-1:0]         last_reg;
+reg [BYTES_W*STAGES-1:0] tail_reg;  // last byte of the beat
+reg [DATA_W*STAGES-1:0]  data_reg;
+
+wire [BYTES_W-1:0] tail_0 = bytes_0_reg[BYTES_W-1:0] - 1'b1;
+
+always @(posedge clk) begin
+    valid_reg <= {valid_reg[STAGES-2:0], valid_0_reg};
+    last_reg <= {last_reg[STAGES-2:0], last_0_reg};
+    tail_reg <= {tail_reg[BYTES_W*(STAGES-1)-1:0], tail_0};
+    data_reg <= {data_reg[DATA_W*(STAGES-1)-1:0], data_0_reg};
+    if (rst)
+        valid_reg <= {STAGES{1'b0}};
+end
+
+wire               valid_3 = valid_reg[2];
+wire               last_3 = last_reg[2];
+wire [DATA_W-1:0]  data_3 = data_reg[2*DATA_W +: DATA_W];
+wire               valid_4 = valid_reg[3];
+wire               last_4 = last_reg[3];
+wire [BYTES_W-1:0] tail_4 = tail_reg[3*BYTES_W +: BYTES_W];
+wire [DATA_W-1:0]  data_4 = data_reg[3*DATA_W +: DATA_W];
+
+wire [COUNT_W-1:0]    covered_3;
+wire [COUNT_W-1:0]    payload_4;
+wire                  end_5;
+wire                  end_bad_5;
+wire                  end_good_5;
+wire                  end_not_epic_5;
+wire [7:0]            end_verdict_5;
+wire [META_WIDTH-10:0] end_fields_5;
 
 epic_parse #(.DATA_W(DATA_W), .MTU(MTU)) parse (
     .clk(clk), .rst(rst),
     .in_valid(valid_0_reg), .in_data(data_0_reg), .in_bytes(bytes_0_reg), .in_last(last_0_reg), .in_bad(bad_0_reg),
-    .covered(covered_2), .payload(payload_2),
-    .end_valid(end_3), .end_bad(end_bad_3), .end_good(end_good_3), .end_not_epic(end_not_epic_3),
-    .end_verdict(end_verdict_3), .end_fields(end_fields_3)
+    .covered(covered_3), .payload(payload_4),
+    .end_valid(end_5), .end_bad(end_bad_5), .end_good(end_good_5), .end_not_epic(end_not_epic_5),
+    .end_verdict(end_verdict_5), .end_fields(end_fields_5)
 );
 
-// -------------------------------------------------------------------------------------------------- stage 3: stores
+// -------------------------------------------------------------------------------------------------- stage 5: stores
 // The shift: the aligned beat that ends with this one. The header is never payload, so nothing is put in front of the
 // first beat.
 reg [SHIFT_W-1:0] carry_reg;
-wire [DATA_W-1:0] aligned_2 = {data_2_reg[DATA_W-SHIFT_W-1:0], carry_reg};
+wire [DATA_W-1:0] aligned_4 = {data_4[DATA_W-SHIFT_W-1:0], carry_reg};
+wire [BYTES-1:0]  behind_4 = {BYTES{1'b1}} << payload_4;  // bytes behind the payload
 
-reg               valid_3_reg;
-reg               last_3_reg;
-reg               first_3_reg;  // the next beat here starts a frame
-reg [DATA_W-1:0]  data_3_reg;
-reg               store_3_reg;
-reg [DATA_W-1:0]  payload_3_reg;
+reg               valid_5_reg;
+reg               last_5_reg;
+reg               first_5_reg;  // the next beat here starts a frame
+reg [BYTES_W-1:0] tail_5_reg;
+reg [DATA_W-1:0]  data_5_reg;
+reg               store_5_reg;
+reg [DATA_W-1:0]  payload_5_reg;
 
 integer at_byte;
 always @(posedge clk) begin
-    valid_3_reg <= valid_2_reg;
-    last_3_reg <= last_2_reg;
-    data_3_reg <= data_2_reg;
-    tail_3_reg <= tail_2_reg;
-    store_3_reg <= valid_2_reg && payload_2 != {COUNT_W{1'b0}};
+    valid_5_reg <= valid_4;
+    last_5_reg <= last_4;
+    data_5_reg <= data_4;
+    tail_5_reg <= tail_4;
+    store_5_reg <= valid_4 && payload_4 != {COUNT_W{1'b0}};
     for (at_byte = 0; at_byte < BYTES; at_byte = at_byte + 1)
-        payload_3_reg[8*at_byte +: 8] <= at_byte[COUNT_W-1:0] < payload_2 ? aligned_2[8*at_byte +: 8] : 8'h00;
-    if (valid_2_reg)
-        carry_reg <= data_2_reg[DATA_W-1 -: SHIFT_W];
-    if (valid_3_reg)
-        first_3_reg <= last_3_reg;
+        payload_5_reg[8*at_byte +: 8] <= behind_4[at_byte] ? 8'h00 : aligned_4[8*at_byte +: 8];
+    if (valid_4)
+        carry_reg <= data_4[DATA_W-1 -: SHIFT_W];
+    if (valid_5_reg)
+        first_5_reg <= last_5_reg;
     if (rst) begin
-        valid_3_reg <= 1'b0;
-        store_3_reg <= 1'b0;
-        first_3_reg <= 1'b1;
+        valid_5_reg <= 1'b0;
+        store_5_reg <= 1'b0;
+        first_5_reg <= 1'b1;
     end
 end
 
 // A frame keeps the `forward` of its first beat.
 reg  forward_reg;
-wire forward_3 = first_3_reg ? forward : forward_reg;
+wire forward_5 = first_5_reg ? forward : forward_reg;
 
 // What did not fit in this frame so far.
 reg  payload_lost_reg;
 reg  forward_lost_reg;
 wire payload_room;
 wire forward_room;
-wire payload_lost_3 = payload_lost_reg || (store_3_reg && !payload_room);
-wire forward_lost_3 = forward_lost_reg || (valid_3_reg && forward_3 && !forward_room);
+wire payload_lost_5 = payload_lost_reg || (store_5_reg && !payload_room);
+wire forward_lost_5 = forward_lost_reg || (valid_5_reg && forward_5 && !forward_room);
 
 always @(posedge clk) begin
-    if (valid_3_reg) begin
-        forward_reg <= forward_3;
-        payload_lost_reg <= payload_lost_3 && !last_3_reg;
-        forward_lost_reg <= forward_lost_3 && !last_3_reg;
+    if (valid_5_reg) begin
+        forward_reg <= forward_5;
+        payload_lost_reg <= payload_lost_5 && !last_5_reg;
+        forward_lost_reg <= forward_lost_5 && !last_5_reg;
     end
     if (rst) begin
         payload_lost_reg <= 1'b0;
@@ -201,19 +219,19 @@ always @(posedge clk) begin
 end
 
 wire meta_room;
-wire pass_3 = end_not_epic_3 && forward_3;
-wire lost_3 = !meta_room || (end_good_3 && payload_lost_3) || (pass_3 && forward_lost_3);
-wire kept_3 = end_3 && !end_bad_3 && !lost_3;
+wire pass_5 = end_not_epic_5 && forward_5;
+wire lost_5 = !meta_room || (end_good_5 && payload_lost_5) || (pass_5 && forward_lost_5);
+wire kept_5 = end_5 && !end_bad_5 && !lost_5;
 
-wire [META_WIDTH-2:0] record_3 = {end_fields_3, pass_3 ? VERDICT_FORWARDED : end_verdict_3};
+wire [META_WIDTH-2:0] record_5 = {end_fields_5, pass_5 ? VERDICT_FORWARDED : end_verdict_5};
 
 reg overflow_reg;
 reg bad_frame_reg;
 assign overflow = overflow_reg;
 assign bad_frame = bad_frame_reg;
 always @(posedge clk) begin
-    overflow_reg <= end_3 && !end_bad_3 && lost_3 && !rst;
-    bad_frame_reg <= end_3 && end_bad_3 && !rst;
+    overflow_reg <= end_5 && !end_bad_5 && lost_5 && !rst;
+    bad_frame_reg <= end_5 && end_bad_5 && !rst;
 end
 
 // Room of the FIFOs and the CRC itself: nobody asks for them.
@@ -226,10 +244,10 @@ wire                           right_room;
 wire [31:0]                    crc;
 /* verilator lint_on UNUSEDSIGNAL */
 
-epic_fifo_gather #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PAYLOAD_W), .DEPTH(PAYLOAD_DEPTH)) payload_fifo (
+epic_fifo_gather #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PAYLOAD_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(1)) payload_fifo (
     .clk(clk), .rst(rst),
-    .in_valid(store_3_reg && !payload_lost_reg), .in_data(payload_3_reg), .in_ready(payload_room),
-    .commit(kept_3 && end_good_3), .rewind(end_3 && !(kept_3 && end_good_3)),
+    .in_valid(store_5_reg && !payload_lost_reg), .in_data(payload_5_reg), .in_ready(payload_room),
+    .commit(kept_5 && end_good_5), .rewind(end_5 && !(kept_5 && end_good_5)),
     .out_valid(payload_valid), .out_data(payload_data), .out_ready(payload_ready),
     .room(payload_words)
 );
@@ -241,11 +259,11 @@ wire [BYTES_W-1:0] pass_bytes;
 wire [DATA_W-1:0]  pass_data;
 wire               pass_ready;
 
-epic_fifo #(.WIDTH(DATA_W + BYTES_W + 1), .DEPTH(FORWARD_DEPTH), .PACKET(1)) forward_fifo (
+epic_fifo #(.WIDTH(DATA_W + BYTES_W + 1), .DEPTH(FORWARD_DEPTH), .PACKET(1), .REGISTER(1)) forward_fifo (
     .clk(clk), .rst(rst),
-    .in_valid(valid_3_reg && forward_3 && !forward_lost_reg), .in_data({last_3_reg, tail_3_reg, data_3_reg}),
+    .in_valid(valid_5_reg && forward_5 && !forward_lost_reg), .in_data({last_5_reg, tail_5_reg, data_5_reg}),
     .in_ready(forward_room),
-    .commit(kept_3 && pass_3), .rewind(end_3 && !(kept_3 && pass_3)),
+    .commit(kept_5 && pass_5), .rewind(end_5 && !(kept_5 && pass_5)),
     .out_valid(pass_valid), .out_data({pass_last, pass_bytes, pass_data}), .out_ready(pass_ready),
     .room(forward_words)
 );
@@ -264,37 +282,42 @@ wire [META_WIDTH-2:0] record;
 wire                  right_valid;
 wire                  right;
 
-epic_fifo #(.WIDTH(META_WIDTH - 1), .DEPTH(META_DEPTH)) meta_fifo (
+// Each record is written, and kept or taken back in the same cycle: so what is decided last only moves pointers.
+epic_fifo #(.WIDTH(META_WIDTH - 1), .DEPTH(META_DEPTH), .PACKET(1)) meta_fifo (
     .clk(clk), .rst(rst),
-    .in_valid(kept_3), .in_data(record_3), .in_ready(meta_room),
-    .commit(1'b0), .rewind(1'b0),
+    .in_valid(end_5), .in_data(record_5), .in_ready(meta_room),
+    .commit(kept_5), .rewind(end_5 && !kept_5),
     .out_valid(record_valid), .out_data(record), .out_ready(meta_ready && right_valid),
     .room(meta_words)
 );
 
 wire crc_valid;
 wire crc_ok;
-epic_icrc #(.DATA_W(DATA_W), .FIRST(0), .LEVELS(ICRC_LEVELS)) icrc (
+epic_icrc #(.DATA_W(DATA_W), .FIRST(0), .LEVELS(ICRC_LEVELS), .CHECK(1)) icrc (
     .clk(clk), .rst(rst),
-    .in_valid(valid_2_reg), .in_data(data_2_reg), .in_bytes(covered_2), .in_last(last_2_reg),
+    .in_valid(valid_3), .in_data(data_3), .in_bytes(covered_3), .in_last(last_3),
     .crc_valid(crc_valid), .crc(crc), .crc_ok(crc_ok)
 );
 
-// Which of the frames whose ICRC is still to come have a record. At most 11 are under way: that many cycles lie between
-// a frame's end and its ICRC with ICRC_LEVELS = 1.
-reg [15:0] kept_reg;
-reg [3:0]  kept_write_reg;
-reg [3:0]  kept_read_reg;
+// Which of the frames whose ICRC is still to come have a record. It comes 2 to 5 cycles behind a frame's verdict, by
+// DATA_W and ICRC_LEVELS: at most 5 are under way.
+reg       end_6_reg;
+reg       kept_6_reg;
+reg [7:0] kept_reg;
+reg [2:0] kept_write_reg;
+reg [2:0] kept_read_reg;
 always @(posedge clk) begin
-    if (end_3) begin
-        kept_reg[kept_write_reg] <= kept_3;
+    end_6_reg <= end_5 && !rst;
+    kept_6_reg <= kept_5;
+    if (end_6_reg) begin
+        kept_reg[kept_write_reg] <= kept_6_reg;
         kept_write_reg <= kept_write_reg + 1'b1;
     end
     if (crc_valid)
         kept_read_reg <= kept_read_reg + 1'b1;
     if (rst) begin
-        kept_write_reg <= 4'd0;
-        kept_read_reg <= 4'd0;
+        kept_write_reg <= 3'd0;
+        kept_read_reg <= 3'd0;
     end
 end
 

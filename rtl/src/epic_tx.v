@@ -2,8 +2,8 @@
 // forwarded frames and leave without the 6 bytes in front of the aligned stream.
 //
 //   JOB, payload -> epic_build --+--> epic_icrc -> CRC ----+
-//                                +--> epic_delay_fifo -> ICRC behind the last byte -> epic_axis_mux -> epic_unalign ->
-//                                                          forwarded frames --------------^
+//                                +--> epic_delay_fifo -> ICRC behind the last byte -> epic_axis_mux -> epic_slice
+//                                                          forwarded frames --------------^        -> epic_unalign ->
 //
 // epic_icrc can't stop and has its CRC some cycles after a frame's last beat. The beats wait that long in a FIFO, so
 // that a frame that has started never waits for its CRC; the ICRC (EPIC-W-11; 0 by EPIC-W-12 where the edge says so)
@@ -61,9 +61,10 @@ localparam integer COUNT_W = $clog2(BYTES + 7);  // counts to BYTES and what is 
 
 // The latency of epic_icrc, as its file gives it. With another one frames would still be right, for the last beat waits
 // for its CRC; they would only have a gap in front of it.
-localparam integer ICRC_LEVELS = 2;
+localparam integer ICRC_LEVELS = 1;
+localparam integer ICRC_GRAIN = 4;  // with Pad a frame is whole words
 localparam integer ICRC_LATENCY =
-    2 + ($clog2(WORDS) + ICRC_LEVELS - 1) / ICRC_LEVELS + ($clog2(BYTES) + ICRC_LEVELS - 1) / ICRC_LEVELS;
+    2 + ($clog2(WORDS) + ICRC_LEVELS - 1) / ICRC_LEVELS + ($clog2(BYTES / ICRC_GRAIN) + ICRC_LEVELS - 1) / ICRC_LEVELS;
 localparam integer DEPTH = 16;  // beats that can be under way beside epic_icrc
 
 `EPIC_CHECK(g_check_depth, DEPTH > ICRC_LATENCY + 1,
@@ -117,7 +118,8 @@ wire              beat_ready;
 epic_icrc #(
     .DATA_W(DATA_W),
     .FIRST(6),
-    .LEVELS(ICRC_LEVELS)
+    .LEVELS(ICRC_LEVELS),
+    .GRAIN(ICRC_GRAIN)
 ) icrc (
     .clk(clk),
     .rst(rst),
@@ -208,17 +210,18 @@ always @(posedge clk) begin
     end
 end
 
-// ---- Forwarded frames: tkeep to a number of bytes.
+// ---- Forwarded frames: tkeep to a number of bytes, all or the place of the first 0. By bisection: bit n says whether
+// the 2^n bytes behind those of the bits above it are there.
 
-reg [COUNT_W-1:0] fwd_bytes;
-integer           index;
+reg  [BYTES_W-2:0] fwd_place;
+wire               fwd_full = fwd_axis_tkeep[BYTES-1];
+wire [COUNT_W-1:0] fwd_bytes = {{(COUNT_W - BYTES_W) {1'b0}}, fwd_full, fwd_full ? {(BYTES_W - 1) {1'b0}} : fwd_place};
+integer            place_bit;
 
 always @* begin
-    fwd_bytes = {COUNT_W{1'b0}};
-    for (index = 0; index < BYTES; index = index + 1) begin
-        if (fwd_axis_tkeep[index]) begin
-            fwd_bytes = index[COUNT_W-1:0] + 1'b1;
-        end
+    fwd_place = {(BYTES_W - 1) {1'b0}};
+    for (place_bit = BYTES_W - 2; place_bit >= 0; place_bit = place_bit - 1) begin
+        fwd_place[place_bit] = fwd_axis_tkeep[fwd_place | ~({(BYTES_W - 1) {1'b1}} << place_bit)];
     end
 end
 
@@ -233,6 +236,13 @@ wire [DATA_W-1:0]  mux_data;
 wire [COUNT_W-1:0] mux_bytes;
 wire [31:0]        mux_tail;
 wire [1:0]         mux_source;
+wire               cut_valid;
+wire               cut_last;
+wire               cut_ready;
+wire [DATA_W-1:0]  cut_data;
+wire [COUNT_W-1:0] cut_bytes;
+wire [31:0]        cut_tail;
+wire [1:0]         cut_source;
 wire [1:0]         leaving;  // the source of the frame at the output
 
 epic_axis_mux #(
@@ -252,19 +262,33 @@ epic_axis_mux #(
     .out_ready(mux_ready)
 );
 
+// So that the choice of a source and the shift are not in one cycle, nor the MAC's tready and what is behind it.
+epic_slice #(
+    .WIDTH(BEAT_W + 3)
+) slice (
+    .clk(clk),
+    .rst(rst),
+    .in_valid(mux_valid),
+    .in_data({mux_source, mux_last, mux_tail, mux_bytes, mux_data}),
+    .in_ready(mux_ready),
+    .out_valid(cut_valid),
+    .out_data({cut_source, cut_last, cut_tail, cut_bytes, cut_data}),
+    .out_ready(cut_ready)
+);
+
 epic_unalign #(
     .DATA_W(DATA_W),
     .USER_W(2)
 ) unalign (
     .clk(clk),
     .rst(rst),
-    .in_valid(mux_valid),
-    .in_data(mux_data),
-    .in_last(mux_last),
-    .in_bytes(mux_bytes),
-    .in_tail({16'd0, mux_tail}),
-    .in_user(mux_source),
-    .in_ready(mux_ready),
+    .in_valid(cut_valid),
+    .in_data(cut_data),
+    .in_last(cut_last),
+    .in_bytes(cut_bytes),
+    .in_tail({16'd0, cut_tail}),
+    .in_user(cut_source),
+    .in_ready(cut_ready),
     .out_valid(m_axis_tvalid),
     .out_data(m_axis_tdata),
     .out_keep(m_axis_tkeep),

@@ -69,12 +69,7 @@ wire put = can_put && held_reg && (ended_reg || in_valid);
 // The bytes of a last beat as tkeep.
 function automatic [BYTES-1:0] keep_of;
     input [COUNT_W-1:0] bytes;
-    integer lane;
-    begin
-        for (lane = 0; lane < BYTES; lane = lane + 1) begin
-            keep_of[lane] = lane < bytes;
-        end
-    end
+    keep_of = ~({BYTES{1'b1}} << bytes);
 endfunction
 
 always @(posedge clk) begin

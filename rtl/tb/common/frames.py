@@ -97,7 +97,7 @@ def unpack(record: str, word: int) -> dict[str, int]:
     return {name: word >> lsb & ((1 << width) - 1) for name, (lsb, width) in record_fields(record).items()}
 
 
-def pack(record: str, **fields: int) -> int:
+def pack(record: str, /, **fields: int) -> int:
     """A record from fields by name; those not given are 0."""
     places = record_fields(record)
     word = 0

@@ -21,19 +21,29 @@ BENCH = Bench(
         (ICARUS, {"DATA_W": 128, "FIRST": 6, "LEVELS": 2}),
         (VERILATOR, {"DATA_W": 64, "FIRST": 6, "LEVELS": 1}),
         (VERILATOR, {"DATA_W": 512, "FIRST": 0, "LEVELS": 2}),
+        (ICARUS, {"DATA_W": 128, "FIRST": 0, "LEVELS": 1, "CHECK": 1}),
+        (VERILATOR, {"DATA_W": 128, "FIRST": 6, "LEVELS": 1, "GRAIN": 4}),
     ),
     configurations=tuple(
-        (simulator, {"DATA_W": width, "FIRST": first, "LEVELS": levels})
+        (simulator, {"DATA_W": width, "FIRST": first, "LEVELS": levels, **variant})
         for simulator, widths in ((ICARUS, (64, 512)), (VERILATOR, (64, 128, 256, 512)))
         for width in widths
-        for first in (0, 6)
+        for first, variant in (
+            (0, {}),
+            (6, {}),
+            (0, {"CHECK": 1}),
+            (6, {"GRAIN": 4}),
+            (6, {"CHECK": 1, "GRAIN": 4}),
+        )
         for levels in (1, 2, 3)
     ),
 )
 
 WIDTH = parameter("DATA_W", 64)
 FIRST = parameter("FIRST", 6)
-LEVELS = parameter("LEVELS", 2)
+LEVELS = parameter("LEVELS", 1)
+CHECK = parameter("CHECK", 0)
+GRAIN = parameter("GRAIN", 1)
 BYTES = WIDTH // 8
 
 
@@ -41,7 +51,8 @@ def levels_latency(count: int) -> int:
     return -(-count // LEVELS)
 
 
-LATENCY = 2 + levels_latency((WIDTH // 32).bit_length() - 1) + levels_latency(BYTES.bit_length() - 1)
+LATENCY = 2 + levels_latency((WIDTH // 32).bit_length() - 1)
+LATENCY += 1 if CHECK else levels_latency((BYTES // GRAIN).bit_length() - 1)
 
 
 class TB:
@@ -69,7 +80,7 @@ class TB:
                 self.ends.append(self.now)
             if self.dut.crc_valid.value == 1:
                 crc, right = self.expected.popleft()
-                assert int(self.dut.crc.value) == crc, f"frame {self.compared}"
+                assert int(self.dut.crc.value) == (0 if CHECK else crc), f"frame {self.compared}"
                 assert bool(self.dut.crc_ok.value) == right, f"frame {self.compared}"
                 assert self.now - self.ends.popleft() == LATENCY
                 self.compared += 1
@@ -103,10 +114,11 @@ class TB:
 
 @cocotb.test
 async def every_length_generated_and_checked(dut) -> None:
-    """Whole words as frames have them, and every byte count, without and with the ICRC covered."""
+    """Whole words as frames have them, and every byte count where GRAIN is 1, without and with the ICRC covered."""
     tb = TB(dut)
     await tb.start()
-    for size in range(54, 54 + 2 * BYTES + 72):
+    sizes = [size for size in range(54, 54 + 2 * BYTES + 72) if (FIRST + size) % GRAIN == 0]
+    for size in sizes:
         frame = encode(cell(b""))[:54] + tb.choice.randbytes(size - 54)
         frame += icrc(frame)
         tb.expect(frame, size)
@@ -115,7 +127,35 @@ async def every_length_generated_and_checked(dut) -> None:
         assert tb.expected[-1][1]
         await tb.send(frame, size + 4)
     await tb.done()
-    assert tb.compared == 2 * (2 * BYTES + 72)
+    assert tb.compared == 2 * len(sizes) == 2 * (2 * BYTES + 72) // GRAIN
+
+
+def before(state: int, zeros: int) -> int:
+    """The register that `zeros` bytes of zeros take to `state`."""
+    for _ in range(8 * zeros):
+        top = state >> 31
+        state = ((state ^ top * 0xEDB88320) << 1 | top) & 0xFFFFFFFF
+    return state
+
+
+@cocotb.test
+async def every_bit_of_the_register_counts(dut) -> None:
+    """An ICRC that leaves the register one bit from what a right one does, each bit at each tail, is not right."""
+    tb = TB(dut)
+    await tb.start()
+    for size in (size for size in range(58, 58 + BYTES) if (FIRST + size) % GRAIN == 0):
+        frame = encode(cell(b""))[:54] + tb.choice.randbytes(size - 54)
+        behind = -(FIRST + size + 4) % BYTES  # bytes of zeros that fill the last beat
+        right = int.from_bytes(icrc(frame), "little")
+        for bit in range(32):
+            wrong = frame + (right ^ before(1 << bit, behind + 4)).to_bytes(4, "little")
+            tb.expect(wrong, len(wrong))
+            assert not tb.expected[-1][1]
+            await tb.send(wrong, len(wrong))
+        frame += right.to_bytes(4, "little")
+        tb.expect(frame, len(frame))
+        await tb.send(frame, len(frame))
+    await tb.done()
 
 
 @cocotb.test

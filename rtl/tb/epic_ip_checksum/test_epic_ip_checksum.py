@@ -18,7 +18,7 @@ BENCH = Bench(
     small=((ICARUS, {}),),
     configurations=((ICARUS, {}), (VERILATOR, {})),
 )
-LATENCY = 2
+LATENCY = 3
 
 
 def ones_sum(header: bytes) -> int:
@@ -38,7 +38,7 @@ async def check(dut, headers: list[bytes]) -> list[int]:
         await RisingEdge(dut.clk)
         sums.append(dut.sum.value)
         dut.header.value = int.from_bytes(header, "big")
-    # Set after an edge, taken by the next, and seen one after the second.
+    # Set after an edge, taken by the next, and seen one after the third.
     taken = [int(value) for value in sums[LATENCY + 1 :]]
     assert taken == [ones_sum(header) for header in headers]
     return taken

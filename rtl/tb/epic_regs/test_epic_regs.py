@@ -121,6 +121,22 @@ async def commands_go_one_by_one(dut, pause: str, busy: int) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(busy=[2, 40])
+async def a_command_waits_for_the_one_before(dut, busy: int) -> None:
+    """They come as fast as the bus brings them; the core asserts that it is not busy."""
+    tb = TB(dut)
+    await tb.start()
+    tb.busy_cycles = busy
+    for word in range(10):
+        await tb.write(0x040 + 4 * word, word)
+    for index in range(8):
+        await tb.write(0x030, 5 << 28 | index)
+    for _ in range(busy + 10):
+        await RisingEdge(dut.clk)
+    assert [index for _, index, _ in tb.commands] == list(range(8))
+
+
+@cocotb.test()
 async def state_control_and_status(dut) -> None:
     tb = TB(dut)
     await tb.start()

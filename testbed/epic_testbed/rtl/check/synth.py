@@ -3,8 +3,8 @@
 ecp5-85   Yosys synth_ecp5, then nextpnr places and routes on the 85k device (speed grade 6): area and Fmax. The
           module sits between shift registers, so that it needs three pins, and what enters and leaves it is timed
           as well. Area is that of the module alone.
-xilinx    synth_xilinx for UltraScale+, each module by itself (not flattened: what is there many times is mapped once, in
-          minutes instead of hours), summed up over the hierarchy: cell counts, a little too high, for nothing is
+xilinx    synth_xilinx for UltraScale+, each module by itself (not flattened: what is there many times is mapped once,
+          in minutes instead of hours), summed up over the hierarchy: cell counts, a little too high, for nothing is
           optimized across modules. Nothing open places and routes for it.
 """
 

@@ -1,0 +1,111 @@
+// Admission of Mode II: every META record becomes exactly one IN, in order, and an IN is held until it is taken; no
+// record is lost in the pipeline and none is made up. One record is watched, any: its port, word and length come out
+// unchanged; it goes on as data or an acknowledgement or has a reason, never both; and what is said of its payload's
+// beats is so, for beats that nobody takes would be the next frame's. Tables may be written at any time.
+
+`default_nettype none
+
+`include "axis_held.svh"
+
+module epic_m2_admit_props #(
+    parameter PORTS = 2
+) (
+    input wire                 clk,
+    input wire [PORTS-1:0]     meta_valid,
+    input wire [PORTS*289-1:0] meta_data,
+    input wire                 in_ready,
+    input wire                 watch,
+    input wire                 write_edge,
+    input wire [7:0]           write_index,
+    input wire [319:0]         write_entry
+);
+
+`include "epic_pkg.vh"
+`include "epic_types.vh"
+`include "epic_m2_types.vh"
+
+reg  started = 1'b0;
+wire rst = !started;
+always @(posedge clk) started <= 1'b1;
+
+wire [PORTS-1:0] meta_ready;
+wire             in_valid, idle;
+wire [IN_W-1:0]  in_data;
+epic_m2_admit #(.PORTS(PORTS), .EDGES(2), .MTU(64)) dut (
+    .clk(clk), .rst(rst),
+    .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),
+    .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready), .idle(idle),
+    .write_edge(write_edge), .write_index(write_index), .write_entry(write_entry)
+);
+
+genvar p;
+generate
+    for (p = 0; p < PORTS; p = p + 1) begin : g_in
+        axis_held #(.WIDTH(META_W), .ASSUME(1)) held (
+            .clk(clk), .on(started), .valid(meta_valid[p]), .ready(meta_ready[p]),
+            .data(meta_data[META_W*p +: META_W])
+        );
+    end
+endgenerate
+axis_held #(.WIDTH(IN_W)) in_held (
+    .clk(clk), .on(started), .valid(in_valid), .ready(in_ready), .data(in_data)
+);
+
+wire [PORTS-1:0] taken = meta_valid & meta_ready;
+wire             take = started && taken != 0;
+wire             give = started && in_valid && in_ready;
+reg  [3:0]       inside = 4'd0;
+always @(posedge clk) inside <= inside + take - give;
+
+wire [META_W-1:0] meta = taken[0] ? meta_data[0 +: META_W] : meta_data[META_W +: META_W];
+reg               watched = 1'b0;
+reg  [3:0]        ahead;
+reg  [2:0]        port;
+reg  [7:0]        verdict, opcode;
+reg  [31:0]       imm;
+reg  [13:0]       bytes;
+reg               ce;
+always @(posedge clk) begin
+    if (take && watch && !watched) begin
+        watched <= 1'b1;
+        ahead <= inside - give;
+        port <= {2'd0, !taken[0]};
+        verdict <= meta[META_VERDICT_LSB +: 8];
+        opcode <= meta[META_OPCODE_LSB +: 8];
+        imm <= meta[META_IMM_LSB +: 32];
+        bytes <= meta[META_PAYLOAD_BYTES_LSB +: 14];
+        ce <= meta[META_CE_LSB];
+    end else if (watched && give) begin
+        ahead <= ahead - 1'b1;
+        if (ahead == 0) watched <= 1'b0;
+    end
+end
+
+wire       here = in_valid && watched && ahead == 0;
+wire [1:0] kind = in_data[IN_KIND_LSB +: 2];
+wire [7:0] reason = in_data[IN_REASON_LSB +: 8];
+always @(posedge clk) if (started) begin
+    a_one_at_a_time: assert ((taken & (taken - 1'b1)) == 0);
+    a_no_more: assert (inside <= 5);
+    a_none_made: assert (!in_valid || inside != 0);
+    a_idle: assert (!idle || inside == 0);
+    a_port: assert (!here || in_data[IN_PORT_LSB +: 3] == port);
+    a_imm: assert (!here || in_data[IN_IMM_LSB +: 32] == imm);
+    a_bytes: assert (!here || in_data[IN_BYTES_LSB +: 14] == bytes);
+    a_kind: assert (!here || kind == IN_NONE || (verdict == 0
+        && opcode == (kind == IN_ACK ? OPCODE_ACK : OPCODE_SEND_ONLY_IMM)));
+    a_reason: assert (!here || verdict == 0 || reason == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict));
+    a_counted: assert (!here || verdict != 0
+        || (kind == IN_NONE ? reason >= COUNTER_DROP_ICRC && reason < COUNTERS : reason == COUNTERS));
+    a_beats: assert (!here || in_data[IN_HAS_BEATS_LSB]
+        == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64));
+    a_ce: assert (!here || in_data[IN_CE_LSB] == (kind == IN_DATA && ce));
+    c_full: cover (inside == 5 && here && !in_ready);
+    c_data: cover (here && give && kind == IN_DATA && port == 1 && bytes == 64);
+    c_ack: cover (here && give && kind == IN_ACK && !in_data[IN_HAS_BEATS_LSB]);
+    c_dropped: cover (here && give && reason == COUNTER_DROP_PKEY && in_data[IN_HAS_BEATS_LSB]);
+end
+
+endmodule
+
+`default_nettype wire
