@@ -8,7 +8,6 @@ every address and takes no other choice, so it never runs outside a namespace of
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -28,9 +27,9 @@ from epic_p4.control import GroupController, ProgramModel
 from epic_p4.p4runtime.bmv2 import Bmv2Registers
 from epic_p4.p4runtime.client import P4RuntimeBackend, PipelineConfig
 from epic_spec.errors import AbortedError, ConfigError, EpicError
-from epic_testbed.child import die_with
 from epic_testbed.p4 import BMV2, group_status
 from epic_testbed.p4.program import SOURCES
+from epic_testbed.tied import tied
 
 T = TypeVar("T")
 
@@ -76,13 +75,11 @@ class SimpleSwitch:
         command += ["--", "--grpc-server-addr", f"{GRPC[0]}:{GRPC[1]}"]
         self._log = log
         with log.open("wb") as output:
-            parent = os.getpid()
             self._popen = subprocess.Popen(
-                command,
+                tied(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=lambda: die_with(parent),
             )
         try:
             self._await_ready()

@@ -7,20 +7,11 @@ network namespace (`--netns NAME`), so that threads which libraries start are in
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
 import sys
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends; exit at once when that has happened already."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+from epic_testbed.tied import die_with
 
 
 def main(argv: list[str]) -> None:

@@ -528,12 +528,13 @@ def test_a_communicator_leaves_no_thread_and_no_descriptor_behind(world: MakeWor
 
     here = world()
     here.join(0).close()
-    threads, descriptors = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+    # Threads that other tests have left to end (gRPC's) may do so meanwhile.
+    threads, descriptors = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         with here.join(0) as comm:
             comm.barrier(async_op=True)
-    assert threading.active_count() == threads
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert set(threading.enumerate()) <= threads
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
 def test_a_rank_answers_after_its_own_last_result_until_it_is_closed(world: MakeWorld) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import selectors
 import shutil
@@ -20,12 +19,11 @@ from epic_testbed.proofs import java
 from epic_testbed.proofs.output import Outcome, OutputParser
 from epic_testbed.proofs.scratch import Scratch
 from epic_testbed.registry import Process
+from epic_testbed.tied import tied
 
 # How often deadlines and the display are looked at, seconds.
 _TICK = 0.25
 _READ = 1 << 16
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +103,6 @@ def command(job: Job, folder: Path) -> list[str]:
     return [*line, job.module]
 
 
-def _die_with_parent() -> None:
-    """In the child: get SIGKILL when the parent ends, however it ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 @dataclass(slots=True, eq=False)
 class _Running:
     job: Job
@@ -187,13 +180,12 @@ class Pool:
         folder = self._folder / f"tlc{self._made}"
         folder.mkdir()
         popen = subprocess.Popen(
-            command(job, folder),
+            tied(command(job, folder)),
             cwd=job.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
         )
         running = _Running(job, popen, folder, time.monotonic())
         self._running.append(running)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -24,9 +23,8 @@ from epic_testbed.rtl.check.model import (
     Result,
     ToolMissing,
 )
+from epic_testbed.tied import tied
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 # Of a tool's output, in memory; the rest is cut away in front.
 _OUTPUT_LIMIT = 16 << 20
 # Seconds for the pipe of a killed process to close.
@@ -63,11 +61,6 @@ class _Processes:
         self._run.save()
 
 
-def _die_with_parent() -> None:
-    """In the child: get SIGKILL when the parent ends, however it ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class _Context:
     """The context of one check."""
 
@@ -80,14 +73,13 @@ class _Context:
         self, command: list[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> Done:
         popen = await asyncio.create_subprocess_exec(
-            *command,
+            *tied(command),
             cwd=cwd or self.folder,
             env={**os.environ, **(env or {})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
         )
         self._processes.add(self._name, popen.pid)
         try:
