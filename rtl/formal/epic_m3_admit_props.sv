@@ -1,4 +1,4 @@
-// Admission of Mode III: every META record becomes exactly one REQ, 7 cycles later, and is taken only in a cycle with
+// Admission of Mode III: every META record becomes exactly one REQ, 8 cycles later, and is taken only in a cycle with
 // `go`; no record is lost in the pipeline and none is made up. One record is watched, any: its port, descriptor and length come
 // out unchanged, and it is either on its way to the slots or has a reason. Tables may be written at any time.
 
@@ -49,18 +49,18 @@ endgenerate
 
 wire [PORTS-1:0] taken = meta_valid & meta_ready;
 wire             take = started && taken != 0;
-reg  [6:0]       inside = 7'd0;
-always @(posedge clk) inside <= rst ? 7'd0 : {inside[5:0], take};
+reg  [7:0]       inside = 8'd0;
+always @(posedge clk) inside <= rst ? 8'd0 : {inside[6:0], take};
 
 wire [META_W-1:0] meta = taken[0] ? meta_data[0 +: META_W] : meta_data[META_W +: META_W];
-reg [6:0]         watched = 7'd0;   // the record that is watched is so far
+reg [7:0]         watched = 8'd0;   // the record that is watched is so far
 reg [2:0]         port;
 reg [7:0]         verdict;
 reg [31:0]        imm;
 reg [13:0]        bytes;
-wire              begin_watch = take && watch && watched[5:0] == 0;
+wire              begin_watch = take && watch && watched[6:0] == 0;
 always @(posedge clk) begin
-    watched <= rst ? 7'd0 : {watched[5:0], begin_watch};
+    watched <= rst ? 8'd0 : {watched[6:0], begin_watch};
     if (begin_watch) begin
         port <= {2'd0, !taken[0]};
         verdict <= meta[META_VERDICT_LSB +: 8];
@@ -69,14 +69,14 @@ always @(posedge clk) begin
     end
 end
 
-wire       here = watched[6];
+wire       here = watched[7];
 wire [1:0] kind = req_data[REQ_KIND_LSB +: 2];
 wire [7:0] reason = req_data[REQ_REASON_LSB +: 8];
 always @(posedge clk) if (started) begin
     a_one_at_a_time: assert ((taken & (taken - 1'b1)) == 0);
     a_when_told: assert (go || taken == 0);
     a_at_once: assert (!go || meta_valid == 0 || taken != 0);
-    a_none_lost_none_made: assert (req_valid == inside[6]);
+    a_none_lost_none_made: assert (req_valid == inside[7]);
     a_idle: assert (!idle || (inside == 0 && meta_valid == 0));
     a_port: assert (!here || req_data[REQ_PORT_LSB +: 3] == port);
     a_imm: assert (!here || req_data[REQ_IMM_LSB +: 32] == imm);
@@ -84,7 +84,7 @@ always @(posedge clk) if (started) begin
     a_dropped: assert (!here || verdict == 0 || kind == KIND_NONE);
     a_reason: assert (!here || verdict == 0 || reason == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict));
     a_counted: assert (!here || verdict != 0 || kind != KIND_NONE || (reason >= COUNTER_DROP_ICRC && reason < COUNTERS));
-    c_full: cover (inside == 7'b1111111 && here);
+    c_full: cover (inside == 8'b11111111 && here);
     c_contribution: cover (here && kind == KIND_CONTRIBUTION && port == 1 && bytes == 64);
     c_dropped: cover (here && reason == COUNTER_DROP_PKEY);
 end

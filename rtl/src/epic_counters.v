@@ -46,26 +46,34 @@ function [3:0] ones(input [PORTS-1:0] bits);
     end
 endfunction
 
-// A counter is read in one cycle and written, more, in the next: with what the event before writes, if it is the same.
-reg               clearing_reg, outcome_reg, send_reg;
-reg [INDEX_W-1:0] outcome_at_reg, send_at_reg;
-reg [31:0]        outcome_count_reg, send_count_reg;
-reg [6:0]         send_more_reg;
+// A counter is read, counted, and written, in three cycles: what events before have made of it by then goes ahead.
+reg               clearing_1, outcome_1, outcome_2, send_1, send_2;
+reg [INDEX_W-1:0] outcome_at_1, outcome_at_2, send_at_1, send_at_2;
+reg [31:0]        outcome_count_1, outcome_count_2, send_count_1, send_count_2;
+reg [6:0]         more_1;
 reg [3:0]         sent_more_reg, failed_more_reg;
-wire [31:0]       outcome_next = clearing_reg ? 32'd0 : outcome_count_reg + 32'd1;
-wire [31:0]       send_next = clearing_reg ? 32'd0 : send_count_reg + {25'd0, send_more_reg};
+wire [31:0]       outcome_next = clearing_1 ? 32'd0 : outcome_count_1 + 32'd1;
+wire [31:0]       send_next = clearing_1 ? 32'd0 : send_count_1 + {25'd0, more_1};
 
 always @(posedge clk) begin
-    clearing_reg <= !ready;
-    outcome_reg <= outcome || !ready;
-    outcome_at_reg <= ready ? outcome_index : clear_reg[INDEX_W-1:0];
-    outcome_count_reg <= outcome_reg && outcome_at_reg == outcome_index ? outcome_next : outcomes[outcome_index];
-    send_reg <= send || !ready;
-    send_at_reg <= ready ? send_index : clear_reg[INDEX_W-1:0];
-    send_count_reg <= send_reg && send_at_reg == send_index ? send_next : sends[send_index];
-    send_more_reg <= send_count;
-    if (outcome_reg) outcomes[outcome_at_reg] <= outcome_next;
-    if (send_reg) sends[send_at_reg] <= send_next;
+    clearing_1 <= !ready;
+    outcome_1 <= outcome || !ready;
+    outcome_at_1 <= ready ? outcome_index : clear_reg[INDEX_W-1:0];
+    outcome_count_1 <= outcome_1 && outcome_at_1 == outcome_index ? outcome_next
+        : outcome_2 && outcome_at_2 == outcome_index ? outcome_count_2 : outcomes[outcome_index];
+    outcome_2 <= outcome_1;
+    outcome_at_2 <= outcome_at_1;
+    outcome_count_2 <= outcome_next;
+    if (outcome_2) outcomes[outcome_at_2] <= outcome_count_2;
+    send_1 <= send || !ready;
+    send_at_1 <= ready ? send_index : clear_reg[INDEX_W-1:0];
+    send_count_1 <= send_1 && send_at_1 == send_index ? send_next
+        : send_2 && send_at_2 == send_index ? send_count_2 : sends[send_index];
+    more_1 <= send_count;
+    send_2 <= send_1;
+    send_at_2 <= send_at_1;
+    send_count_2 <= send_next;
+    if (send_2) sends[send_at_2] <= send_count_2;
     frames_reg <= frames_reg + {31'd0, frame};
     ce_reg <= ce_reg + {31'd0, ce};
     completed_reg <= completed_reg + {31'd0, completed};

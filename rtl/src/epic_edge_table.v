@@ -1,5 +1,5 @@
 // The installed edges, found by the QPN of their own end. The keys are compared side by side, the entries are in RAM; the
-// entry of a key is there two steps later.
+// entry of a key is there STEPS steps later.
 
 `default_nettype none
 
@@ -8,7 +8,8 @@
 module epic_edge_table #(
     parameter EDGES = 32,    // 2 to 256
     parameter ENTRY_W = 320,
-    parameter QPN_W = 24
+    parameter QPN_W = 24,
+    parameter STEPS = 2      // 2, or 3: a register between what is found and the RAM, whose word is wide
 ) (
     input  wire               clk,
     input  wire               rst,
@@ -21,7 +22,7 @@ module epic_edge_table #(
 
     input  wire               step,         // the pipeline moves
     input  wire [QPN_W-1:0]   qpn,
-    output reg                hit,          // two steps after `qpn`
+    output reg                hit,          // STEPS steps after `qpn`
     output reg  [7:0]         index,
     output wire [ENTRY_W-1:0] entry
 );
@@ -30,6 +31,7 @@ localparam INDEX_W = $clog2(EDGES);
 
 `EPIC_CHECK(g_check_edges, EDGES >= 2 && EDGES <= 256,
     ("epic_edge_table: EDGES is %0d, expected 2 to 256", EDGES))
+`EPIC_CHECK(g_check_steps, STEPS == 2 || STEPS == 3, ("epic_edge_table: STEPS is %0d, expected 2 or 3", STEPS))
 
 reg [EDGES-1:0] used_reg;
 reg [QPN_W-1:0] key_reg [0:EDGES-1];
@@ -59,10 +61,35 @@ always @* begin
         if (match_reg[i]) found = found | i[7:0];
 end
 
+wire       is_found = match_reg != {EDGES{1'b0}};
+wire       found_hit;
+/* verilator lint_off UNUSEDSIGNAL */  // as many bits as there are edges
+wire [7:0] found_index;
+/* verilator lint_on UNUSEDSIGNAL */
+generate
+    if (STEPS == 3) begin : g_register
+        reg       hit_reg;
+        reg [7:0] index_reg;
+        always @(posedge clk) begin
+            if (step) begin
+                hit_reg <= is_found;
+                index_reg <= found;
+            end
+            if (rst) hit_reg <= 1'b0;
+        end
+        assign found_hit = hit_reg;
+        assign found_index = index_reg;
+    end
+    else begin : g_direct
+        assign found_hit = is_found;
+        assign found_index = found;
+    end
+endgenerate
+
 always @(posedge clk) begin
     if (step) begin
-        hit <= match_reg != {EDGES{1'b0}};
-        index <= found;
+        hit <= found_hit;
+        index <= found_index;
     end
     if (rst) hit <= 1'b0;
 end
@@ -70,7 +97,7 @@ end
 epic_ram #(.WIDTH(ENTRY_W), .DEPTH(EDGES)) entries (
     .clk(clk),
     .write(write), .write_addr(write_index[INDEX_W-1:0]), .write_data(write_entry),
-    .read(step), .read_addr(found[INDEX_W-1:0]), .read_data(entry)
+    .read(step), .read_addr(found_index[INDEX_W-1:0]), .read_data(entry)
 );
 
 endmodule

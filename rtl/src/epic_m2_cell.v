@@ -50,6 +50,7 @@ module epic_m2_cell #(
 
 `include "epic_pkg.vh"
 `include "epic_types.vh"
+`include "epic_lane_op.vh"
 
 `EPIC_CHECK(g_check_children, CHILDREN >= 1 && CHILDREN <= 64,
     ("epic_m2_cell: CHILDREN is %0d, expected 1 to 64", CHILDREN))
@@ -98,7 +99,7 @@ always @* begin
     if (make_record || takes_record || (combines && first)) operation = LANE_A;
     else if (!combines) operation = LANE_B;
     else if (broadcast) operation = LANE_OR;
-    else operation = {datatype == DATATYPE_FP32, datatype != DATATYPE_FP32, compute - 2'd1};
+    else operation = lane_operation(datatype, compute);
 
     if (next_err) begin
         out_imm = old_held | ERR_BIT | (next_has_record ? 32'd0 : NULL_BIT);

@@ -19,7 +19,8 @@ module epic_m2_core #(
     parameter WINDOW = 64,       // largest W, a power of two
     parameter RANKS = 64,        // ranks that a Reduce can name, a power of two
     parameter FP32 = 0,          // 1: floating-point lanes
-    parameter LATENCY = FP32 != 0 ? 8 : 2,  // of the lanes
+    parameter FP16 = 0,          // 1: lanes for 16-bit floats
+    parameter LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of the lanes
     parameter CLOCK_MHZ = 100,   // of clk; 0: virtual time, moved by TABLE_TIME
     parameter JOB_DEPTH = 32,    // JOBs that wait at a port, a power of two, at least 8
     parameter META_BITS = 289,   // META_W
@@ -171,7 +172,7 @@ epic_fifo #(.WIDTH(MOVE_W), .DEPTH(4)) moves (
 wire [PORTS-1:0]  push;
 wire [DATA_W-1:0] push_data;
 epic_m2_mover #(
-    .DATA_W(DATA_W), .PORTS(PORTS), .MTU(MTU), .SLOTS(SLOTS), .FP32(FP32), .LATENCY(LATENCY)
+    .DATA_W(DATA_W), .PORTS(PORTS), .MTU(MTU), .SLOTS(SLOTS), .FP32(FP32), .FP16(FP16), .LATENCY(LATENCY)
 ) mover (
     .clk(clk), .rst(rst),
     .move_valid(next_valid), .move_data(next_data), .move_ready(next_ready), .idle(mover_idle),

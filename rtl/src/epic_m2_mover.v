@@ -12,7 +12,8 @@ module epic_m2_mover #(
     parameter MTU = 1024,
     parameter SLOTS = 128,     // agg slots; as many bcast slots. A power of two
     parameter FP32 = 0,        // 1: floating-point lanes
-    parameter LATENCY = FP32 != 0 ? 8 : 2,  // of the lanes
+    parameter FP16 = 0,        // 1: lanes for 16-bit floats
+    parameter LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of the lanes
     parameter MOVE_BITS = 172  // MOVE_W
 ) (
     input  wire                    clk,
@@ -48,6 +49,7 @@ localparam COUNT_W = 14 - BYTES_LOG2 + 1;
 localparam PLACE_W = $clog2(SLOTS) + 1;   // slot and half
 localparam ADDR_W = PLACE_W + BEAT_W;
 localparam STAGES = LATENCY + 1;          // from a read to the write
+localparam WORD_W = FP16 != 0 ? 2 * DATA_W + FORM_W : DATA_W;  // of a slot
 
 function [COUNT_W-1:0] beats_of(input [13:0] length);
     beats_of = {1'b0, length[13:BYTES_LOG2]} + {{COUNT_W - 1{1'b0}}, length[BYTES_LOG2-1:0] != {BYTES_LOG2{1'b0}}};
@@ -140,7 +142,7 @@ reg                       little_reg;
 reg  [STAGES-1:0]         valid_reg;
 reg  [STAGES*BEAT_W-1:0]  index_reg;
 reg  [STAGES*PORTS-1:0]   ports_reg;
-wire [DATA_W-1:0]         b_data, out_data;
+wire [WORD_W-1:0]         b_data, out_data;
 wire                      out_valid;
 
 always @(posedge clk) begin
@@ -158,7 +160,7 @@ always @(posedge clk) begin
     end
 end
 
-epic_ram #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
+epic_ram #(.WIDTH(WORD_W), .DEPTH(1 << ADDR_W)) store (
     .clk(clk),
     .write(writing_reg[STAGES-1]),
     .write_addr({place_reg[(STAGES-1)*PLACE_W +: PLACE_W], index_reg[(STAGES-1)*BEAT_W +: BEAT_W]}),
@@ -166,14 +168,18 @@ epic_ram #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
     .read(go), .read_addr({from, beat_reg[BEAT_W-1:0]}), .read_data(b_data)
 );
 
-epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .LATENCY(LATENCY)) lanes (
+epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .FP16(FP16), .LATENCY(LATENCY)) lanes (
     .clk(clk), .rst(rst),
     .in_valid(valid_reg[0]), .in_op(op_reg), .in_little(little_reg), .in_a(a_reg), .in_b(b_data),
     .out_valid(out_valid), .out_data(out_data)
 );
 
-assign push = {PORTS{valid_reg[STAGES-1]}} & ports_reg[(STAGES-1)*PORTS +: PORTS];
-assign push_data = out_data;
+// The slot keeps what comes out of the lanes; what leaves is rounded, with FP16.
+epic_lanes_narrow #(.DATA_W(DATA_W), .FP16(FP16), .SIDE_W(PORTS)) narrow (
+    .clk(clk), .rst(rst),
+    .in_word(out_data), .in_side({PORTS{valid_reg[STAGES-1]}} & ports_reg[(STAGES-1)*PORTS +: PORTS]),
+    .out_beat(push_data), .out_side(push)
+);
 
 wire unused = &{1'b0, out_valid, record_bytes, move_reg, valid_reg};
 

@@ -1,5 +1,5 @@
 // Mode III, first half of the pipeline: takes META records from the ports in turn, finds the edge and the group, and holds
-// the frame against spec section 4.2 and the checks of 9.2 that need no slot. One frame a cycle; what leaves, 7 cycles
+// the frame against spec section 4.2 and the checks of 9.2 that need no slot. One frame a cycle; what leaves, 8 cycles
 // later, is a REQ. Nothing waits on the way: whoever says `go` has room for what follows.
 
 `default_nettype none
@@ -34,6 +34,7 @@ module epic_m3_admit #(
 
 `include "epic_pkg.vh"
 `include "epic_types.vh"
+`include "epic_lane_op.vh"
 
 localparam PORT_W = $clog2(PORTS);
 localparam GROUP_DEPTH = GROUPS < 2 ? 2 : GROUPS;
@@ -48,9 +49,9 @@ localparam GROUP_ADDR_W = $clog2(GROUP_DEPTH);
 `EPIC_CHECK(g_check_records, META_BITS == META_W && REQ_BITS == REQ_W,
     ("epic_m3_admit: META_BITS and REQ_BITS are not those of epic_types.vh"))
 
-reg valid_b, valid_c, valid_d, valid_e, valid_f, valid_g;
+reg valid_a, valid_b, valid_c, valid_d, valid_e, valid_f, valid_g;
 
-// ------------------------------------------------------------------------------------------------- a: the next port
+// ------------------------------------------------- a: the next port, and what all show, for it comes straight out of memories
 wire [PORTS-1:0]  grant;
 wire [PORT_W-1:0] granted;
 epic_arbiter #(.PORTS(PORTS)) arbiter (
@@ -58,32 +59,31 @@ epic_arbiter #(.PORTS(PORTS)) arbiter (
 );
 assign meta_ready = grant & {PORTS{go}};
 
-// ---------------------------------------------------------- b: what all ports show, for it comes straight out of memories
-reg [PORTS*META_W-1:0] shown_b;
-reg [PORTS-1:0]        grant_b;
+reg [PORTS*META_W-1:0] shown_a;
+reg [PORTS-1:0]        grant_a;
 reg [META_W-1:0]       chosen;
 integer p;
 always @* begin
     chosen = {META_W{1'b0}};
     for (p = 0; p < PORTS; p = p + 1)
-        chosen = chosen | (shown_b[META_W*p +: META_W] & {META_W{grant_b[p]}});
+        chosen = chosen | (shown_a[META_W*p +: META_W] & {META_W{grant_a[p]}});
 end
 
-// --------------------------------------------------------------------------- c, d: the edge is looked for; e: it is found
-reg [META_W-1:0] meta_c, meta_d, meta_e, meta_f;
-reg [2:0]        port_b, port_c, port_d, port_e, port_f, port_g;
-reg              ack_d, ack_e;
+// ---------------------------------------------------- b: the one of the port; c, d: the edge is looked for; e: it is found
+reg [META_W-1:0] meta_b, meta_c, meta_d, meta_e, meta_f;
+reg [2:0]        port_a, port_b, port_c, port_d, port_e, port_f, port_g;
+reg              ack_c, ack_d, ack_e;
 
 wire              hit_e;
 wire [7:0]        index_e;
 wire [EDGE_W-1:0] edge_e;
-epic_edge_table #(.EDGES(EDGES), .ENTRY_W(EDGE_W)) edges (
+epic_edge_table #(.EDGES(EDGES), .ENTRY_W(EDGE_W), .STEPS(3)) edges (
     .clk(clk), .rst(rst),
     .write(write_edge), .write_index(write_index),
     .write_used(write_data[EDGE_ROLE_LSB +: EDGE_ROLE_WIDTH] != ROLE_NONE),
     .write_qpn(write_data[EDGE_OWN_QPN_LSB +: EDGE_OWN_QPN_WIDTH]),
     .write_entry(write_data),
-    .step(1'b1), .qpn(meta_c[META_QPN_LSB +: META_QPN_WIDTH]),
+    .step(1'b1), .qpn(meta_b[META_QPN_LSB +: META_QPN_WIDTH]),
     .hit(hit_e), .index(index_e), .entry(edge_e)
 );
 
@@ -106,17 +106,20 @@ reg [23:0] number_f;   // the cell; of an acknowledgement the cell that it names
 reg [23:0] psn_rx_f;
 
 always @(posedge clk) begin
-    valid_b <= go && grant != {PORTS{1'b0}};
+    valid_a <= go && grant != {PORTS{1'b0}};
+    valid_b <= valid_a;
     valid_c <= valid_b;
     valid_d <= valid_c;
     valid_e <= valid_d;
     valid_f <= valid_e;
     valid_g <= valid_f;
     req_valid <= valid_g;
-    shown_b <= meta_data;
-    grant_b <= grant;
-    port_b <= {{3 - PORT_W{1'b0}}, granted};
-    meta_c <= chosen;
+    shown_a <= meta_data;
+    grant_a <= grant;
+    port_a <= {{3 - PORT_W{1'b0}}, granted};
+    meta_b <= chosen;
+    port_b <= port_a;
+    meta_c <= meta_b;
     port_c <= port_b;
     meta_d <= meta_c;
     port_d <= port_c;
@@ -124,7 +127,8 @@ always @(posedge clk) begin
     port_e <= port_d;
     meta_f <= meta_e;
     port_f <= port_e;
-    ack_d <= meta_c[META_OPCODE_LSB +: META_OPCODE_WIDTH] == OPCODE_ACK;
+    ack_c <= meta_b[META_OPCODE_LSB +: META_OPCODE_WIDTH] == OPCODE_ACK;
+    ack_d <= ack_c;
     ack_e <= ack_d;
 
     hit_f <= hit_e;
@@ -143,6 +147,7 @@ always @(posedge clk) begin
     number_f <= meta_e[META_PSN_LSB +: META_PSN_WIDTH] - (ack_e ? psn_tx_e : psn_rx_e);
     psn_rx_f <= psn_rx_e;
     if (rst) begin
+        valid_a <= 1'b0;
         valid_b <= 1'b0;
         valid_c <= 1'b0;
         valid_d <= 1'b0;
@@ -181,8 +186,7 @@ end
 wire offered_f = group_f[GROUP_OPERATORS_LSB + {30'd0, operator_f}]
     && !datatype_f[3] && group_f[GROUP_DATATYPES_LSB + {28'd0, datatype_f}];
 wire lacks_f = !opaque_f && !offered_f;
-wire [3:0] operation_f = primitive_f == PRIMITIVE_BROADCAST ? LANE_OR
-    : {datatype_f == DATATYPE_FP32, datatype_f != DATATYPE_FP32, operator_f - 2'd1};
+wire [3:0] operation_f = primitive_f == PRIMITIVE_BROADCAST ? LANE_OR : lane_operation(datatype_f, operator_f);
 
 wire [3:0]  slot_log2_f = group_f[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH];
 wire [15:0] slot_mask_f = (16'd1 << slot_log2_f) - 16'd1;
@@ -285,7 +289,7 @@ always @(posedge clk) begin
     req_data[REQ_ROWS_LSB +: REQ_ROWS_WIDTH] <= group_g[GROUP_ROWS_LSB +: GROUP_ROWS_WIDTH];
 end
 
-assign idle = !(valid_b || valid_c || valid_d || valid_e || valid_f || valid_g || req_valid) && meta_valid == {PORTS{1'b0}};
+assign idle = !(valid_a || valid_b || valid_c || valid_d || valid_e || valid_f || valid_g || req_valid) && meta_valid == {PORTS{1'b0}};
 
 endmodule
 

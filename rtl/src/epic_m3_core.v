@@ -16,7 +16,8 @@ module epic_m3_core #(
     parameter ROWS = 16,
     parameter RANKS = 256,
     parameter FP32 = 0,
-    parameter LANE_LATENCY = FP32 != 0 ? 8 : 2,
+    parameter FP16 = 0,
+    parameter LANE_LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,
     parameter PATIENCE = 4096,
     parameter JOB_DEPTH = 32,
     parameter PAYLOAD_DEPTH = 256,
@@ -45,6 +46,7 @@ module epic_m3_core #(
     input  wire [PORTS-1:0]            sent,            // a frame has left: counted
 
     // The control plane: a table command (TABLE_*), and what it asks for.
+    // The data stay for a cycle more.
     input  wire                        command,
     input  wire [3:0]                  command_table,
     input  wire [15:0]                 command_index,
@@ -56,7 +58,7 @@ module epic_m3_core #(
     output wire                        state_served,
     input  wire [5:0]                  counter_index,
     output wire [31:0]                 counter_value,
-    output wire                        idle             // no frame in here
+    output reg                         idle             // no frame in here
 );
 
 `include "epic_pkg.vh"
@@ -65,8 +67,22 @@ module epic_m3_core #(
 `EPIC_CHECK(g_check_children, CHILDREN >= 1 && CHILDREN <= 64 && CHILDREN <= EDGES,
     ("epic_m3_core: CHILDREN is %0d, expected 1 to 64 and at most EDGES", CHILDREN))
 
-wire write_edge = command && command_table == TABLE_EDGE;
-wire write_group = command && command_table == TABLE_GROUP;
+// The tables are wide: what is to be written where is known a cycle before.
+reg        write_edge, write_group, write_row, write_below;
+reg [15:0] write_index;
+always @(posedge clk) begin
+    write_edge <= command && command_table == TABLE_EDGE;
+    write_group <= command && command_table == TABLE_GROUP;
+    write_row <= command && command_table == TABLE_ROW;
+    write_below <= command && command_table == TABLE_BELOW;
+    write_index <= command_index;
+    if (rst) begin
+        write_edge <= 1'b0;
+        write_group <= 1'b0;
+        write_row <= 1'b0;
+        write_below <= 1'b0;
+    end
+end
 
 wire             ready;   // counters have been cleared
 wire             req_valid, hold, pass_room;
@@ -77,7 +93,7 @@ epic_m3_admit #(.PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .MTU(MTU)) admit 
     .clk(clk), .rst(rst),
     .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),
     .go(ready && pass_room && !hold), .req_valid(req_valid), .req_data(req_data), .idle(admit_idle),
-    .write_edge(write_edge), .write_group(write_group), .write_index(command_index[7:0]), .write_data(command_data)
+    .write_edge(write_edge), .write_group(write_group), .write_index(write_index[7:0]), .write_data(command_data)
 );
 
 wire              pass_valid;
@@ -110,7 +126,7 @@ localparam COUNT_W = DATA_W == PORT_W ? 1 : $clog2(DATA_W / PORT_W);
 wire [COUNT_W-1:0] beat_count;
 epic_m3_pass #(
     .DATA_W(DATA_W), .PORT_W(PORT_W), .PORTS(PORTS), .EDGES(EDGES), .SLOTS(SLOTS), .MTU(MTU), .ROWS(ROWS),
-    .RANKS(RANKS), .FP32(FP32), .LANE_LATENCY(LANE_LATENCY), .PATIENCE(PATIENCE)
+    .RANKS(RANKS), .FP32(FP32), .FP16(FP16), .LANE_LATENCY(LANE_LATENCY), .PATIENCE(PATIENCE)
 ) pass (
     .clk(clk), .rst(rst),
     .pass_valid(pass_valid), .pass_data(pass_data), .pass_room(pass_room),
@@ -118,8 +134,7 @@ epic_m3_pass #(
     .job_room(job_room), .job_push(job_push), .job_edge(job_edge), .job_payload(job_payload), .job_ack(job_ack),
     .job_cell(job_cell), .job_imm(job_imm), .job_bytes(job_bytes), .job_ce(job_ce),
     .beat_push(beat_push), .beat(beat), .beat_count(beat_count), .failed(failed),
-    .write_row(command && command_table == TABLE_ROW), .write_below(command && command_table == TABLE_BELOW),
-    .write_index(command_index), .write_data(command_data),
+    .write_row(write_row), .write_below(write_below), .write_index(write_index), .write_data(command_data),
     .idle(pass_idle)
 );
 
@@ -138,7 +153,7 @@ generate
             .payload_valid(send_valid[p]), .payload_data(send_data[PORT_W*p +: PORT_W]),
             .payload_ready(send_ready[p]),
             .edge_index(edge_index[8*p +: 8]), .edge_entry(edge_entry[EDGE_TX_W*p +: EDGE_TX_W]),
-            .write_edge(write_edge), .write_index(command_index[7:0]), .write_data(command_data),
+            .write_edge(write_edge), .write_index(write_index[7:0]), .write_data(command_data),
             .idle(egress_idle[p])
         );
     end
@@ -153,7 +168,16 @@ epic_counters #(.PORTS(PORTS)) counters (
     .read_index(counter_index), .read_value(counter_value)
 );
 
-assign idle = ready && admit_idle && slots_idle && !pass_valid && pass_idle && egress_idle == {PORTS{1'b1}};
+// All of the same cycle: a frame is in one of them until it leaves.
+reg [PORTS+3:0] idle_reg;
+always @(posedge clk) begin
+    idle_reg <= {egress_idle, pass_idle, !pass_valid, slots_idle, admit_idle};
+    idle <= ready && idle_reg == {PORTS + 4{1'b1}};
+    if (rst) begin
+        idle_reg <= {PORTS + 4{1'b0}};
+        idle <= 1'b0;
+    end
+end
 
 endmodule
 

@@ -142,7 +142,7 @@ epic_spread #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PORT_W)) spread (
 // Places that no frame on its way has been promised.
 reg  [CREDIT_W-1:0] credit_reg;
 reg  [CREDIT_W-1:0] promised_reg;
-reg                 taken_reg;
+reg                 taken_reg, jobs_fit_reg;
 /* verilator lint_off UNUSEDSIGNAL */
 wire [14:0] rounded = {1'b0, push_bytes} + BYTES[14:0] - 15'd1;
 wire [14:0] promised = push && push_payload ? rounded >> BYTES_LOG2 : 15'd0;
@@ -153,11 +153,13 @@ always @(posedge clk) begin
     taken_reg <= wide_valid && wide_ready;
     credit_reg <= credit_reg - promised_reg + {{CREDIT_W - 1{1'b0}}, taken_reg};
     // A pass that starts does not see here those that started in the three cycles before: of at most 3 beats together, for
-    // a longer one would still go on.
-    room <= {{32 - CREDIT_W{1'b0}}, credit_reg} >= BEATS + 4 && job_places >= 6;
+    // a longer one would still go on. Their jobs, and one more, are not seen yet either.
+    jobs_fit_reg <= job_places >= 7;
+    room <= {{32 - CREDIT_W{1'b0}}, credit_reg} >= BEATS + 4 && jobs_fit_reg;
     if (rst) begin
         promised_reg <= {CREDIT_W{1'b0}};
         taken_reg <= 1'b0;
+        jobs_fit_reg <= 1'b0;
         credit_reg <= PAYLOAD_DEPTH[CREDIT_W-1:0];
         room <= 1'b0;
     end

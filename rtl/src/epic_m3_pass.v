@@ -11,7 +11,8 @@
 //   0        the next PASS and its row's number        flight 0   payload and slot are read
 //   1        row and ranks come out of memories        flight 1   both come out of memories
 //   2        edges by port                             flight 2   operands, to the lanes
-//   3        who gets what: waits until it can start   then       LANE_LATENCY later: written, pushed to the ports
+//   3        who gets what: a queue, whose first       then       LANE_LATENCY later: written, pushed to the ports
+//            waits until it can start
 
 `default_nettype none
 
@@ -27,7 +28,8 @@ module epic_m3_pass #(
     parameter ROWS = 16,           // multicast rows of all groups, 2 to 256
     parameter RANKS = 256,         // ranks that a Reduce can name, a power of two
     parameter FP32 = 0,
-    parameter LANE_LATENCY = FP32 != 0 ? 8 : 2,  // of epic_lanes
+    parameter FP16 = 0,
+    parameter LANE_LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of epic_lanes
     parameter PATIENCE = 4096,     // cycles
     parameter PASS_BITS = 234,     // PASS_W
     parameter DEPTH = 32,          // passes that wait
@@ -38,7 +40,7 @@ module epic_m3_pass #(
 
     input  wire                    pass_valid,
     input  wire [PASS_BITS-1:0]    pass_data,
-    output reg                     pass_room,     // for 14 more: what is on its way, and one
+    output reg                     pass_room,     // for 15 more: what is on its way, and one
 
     input  wire [PORTS-1:0]        payload_valid,
     input  wire [PORTS*DATA_W-1:0] payload_data,
@@ -85,6 +87,7 @@ localparam EDGE_BITS = $clog2(EDGES);
 localparam WAIT_W = $clog2(PATIENCE + 1);
 localparam ROW_BITS = 16 * PORTS;
 localparam FLIGHT = LANE_LATENCY + 3;                // stages from address to write
+localparam WORD_W = FP16 != 0 ? 2 * DATA_W + FORM_W : DATA_W;  // of a slot
 localparam EARLY = LANE_LATENCY < 2 ? 1 : LANE_LATENCY - 1;  // cycles in which a pass of the same slot must not start
 
 `EPIC_CHECK(g_check_width, PORT_W >= 64 && DATA_W % PORT_W == 0 && (DATA_W & (DATA_W - 1)) == 0 && DATA_W <= 4096,
@@ -123,34 +126,39 @@ function [COUNT_W-1:0] port_beats(input [13:0] length);
 endfunction
 
 // ------------------------------------------------------------------------------ 0: the next pass, and its tables' addresses
-wire                 head_valid;
+// A pass with more than one row is known as such from the start: what is taken is not to depend on comparing rows.
+wire                 head_valid, head_single;
 wire [PASS_BITS-1:0] head;
 wire                 head_take;
 wire [$clog2(DEPTH):0] fifo_room;
 wire                 fifo_ready;
-epic_fifo #(.WIDTH(PASS_BITS), .DEPTH(DEPTH)) passes (
+wire                 single = pass_data[PASS_SEND_LSB +: PASS_SEND_WIDTH] != SEND_ALL
+    || pass_data[PASS_ROWS_LSB +: PASS_ROWS_WIDTH] == {PASS_ROWS_WIDTH{1'b0}};
+epic_fifo #(.WIDTH(PASS_BITS + 1), .DEPTH(DEPTH)) passes (
     .clk(clk), .rst(rst),
-    .in_valid(pass_valid), .in_data(pass_data), .in_ready(fifo_ready), .commit(1'b0), .rewind(1'b0),
-    .out_valid(head_valid), .out_data(head), .out_ready(head_take), .room(fifo_room)
+    .in_valid(pass_valid), .in_data({single, pass_data}), .in_ready(fifo_ready), .commit(1'b0), .rewind(1'b0),
+    .out_valid(head_valid), .out_data({head_single, head}), .out_ready(head_take), .room(fifo_room)
 );
 // 12 requests may be on their way here when one more is taken, and two may have come since this was seen.
-always @(posedge clk) pass_room <= !rst && {{26 - $clog2(DEPTH){1'b0}}, fifo_room} >= 27'd15;
+always @(posedge clk) pass_room <= !rst && {{26 - $clog2(DEPTH){1'b0}}, fifo_room} >= 27'd16;
 
+reg        issue_reg;  // the queue of stage 3 has room for what is on its way there, and one
 reg  [5:0] row_reg;    // how many rows of the head are done
-wire       last_row = head[PASS_SEND_LSB +: 2] != SEND_ALL || row_reg == head[PASS_ROWS_LSB +: PASS_ROWS_WIDTH];
-wire       step_1, step_2;
+reg        last_reg;   // of its rows, this is the last; not the first
+wire       last_row = head_single || last_reg;
+wire       issue = head_valid && issue_reg;
 /* verilator lint_off UNUSEDSIGNAL */
 wire [7:0] row_at = head[PASS_ROW_LSB +: 8] + {2'd0, row_reg};
 /* verilator lint_on UNUSEDSIGNAL */
 wire [15:0] rank = head[PASS_IMM_LSB + IMMDT_RANK_LSB +: 16];
 
-assign head_take = head_valid && step_1 && last_row;
+assign head_take = issue && last_row;
 
 wire [ROW_BITS-1:0] row_1;
 epic_ram #(.WIDTH(ROW_BITS), .DEPTH(ROWS)) rows (
     .clk(clk),
     .write(write_row), .write_addr(write_index[ROW_W-1:0]), .write_data(write_data[ROW_BITS-1:0]),
-    .read(step_1), .read_addr(row_at[ROW_W-1:0]), .read_data(row_1)
+    .read(1'b1), .read_addr(row_at[ROW_W-1:0]), .read_data(row_1)
 );
 
 // below[rank] has a bit for each edge: the rank is below it. Edges of all groups fit, for an edge is of one group.
@@ -158,23 +166,25 @@ wire [EDGES-1:0] below_1;
 epic_ram #(.WIDTH(EDGES), .DEPTH(RANKS)) below (
     .clk(clk),
     .write(write_below), .write_addr(write_index[RANK_W-1:0]), .write_data(write_data[EDGES-1:0]),
-    .read(step_1), .read_addr(rank[RANK_W-1:0]), .read_data(below_1)
+    .read(1'b1), .read_addr(rank[RANK_W-1:0]), .read_data(below_1)
 );
 
 // ------------------------------------------------------------------------------------------------- 1: out of the memories
 reg                 valid_1, first_1, known_1;
 reg [PASS_BITS-1:0] pass_1;
 always @(posedge clk) begin
-    if (step_1) begin
-        valid_1 <= head_valid;
-        pass_1 <= head;
-        first_1 <= row_reg == 6'd0;
-        known_1 <= {16'd0, rank} < RANKS;
-        row_reg <= head_valid && !last_row ? row_reg + 6'd1 : 6'd0;
+    valid_1 <= issue;
+    pass_1 <= head;
+    first_1 <= row_reg == 6'd0;
+    known_1 <= {16'd0, rank} < RANKS;
+    if (issue) begin
+        row_reg <= last_row ? 6'd0 : row_reg + 6'd1;
+        last_reg <= !last_row && row_reg + 6'd1 == head[PASS_ROWS_LSB +: PASS_ROWS_WIDTH];
     end
     if (rst) begin
         valid_1 <= 1'b0;
         row_reg <= 6'd0;
+        last_reg <= 1'b0;
     end
 end
 
@@ -196,26 +206,24 @@ reg [EDGES-1:0]     below_2;
 reg [LEFT_W-1:0]    beats_2, in_beats_2;
 integer p;
 always @(posedge clk) begin
-    if (step_2) begin
-        valid_2 <= valid_1;
-        pass_2 <= pass_1;
-        drain_2 <= first_1 && pass_1[PASS_DRAIN_LSB];
-        use_2 <= first_1 && pass_1[PASS_USE_LSB];
-        write_2 <= first_1 && pass_1[PASS_WRITE_LSB];
-        record_2 <= first_1 && pass_1[PASS_RECORD_LSB];
-        op_2 <= first_1 ? pass_1[PASS_OP_LSB +: 4] : LANE_B;
-        known_2 <= known_1;
-        everybody_2 <= !reduce_1 || pass_1[PASS_UP_LSB];
-        some_2 <= bytes_1 != 14'd0;
-        below_2 <= below_1;
-        for (p = 0; p < PORTS; p = p + 1) begin
-            edge_2[8*p +: 8] <= send_1 == SEND_ALL ? row_1[16*p +: 8] : pass_1[PASS_EDGE_LSB +: 8];
-            dest_2[p] <= send_1 == SEND_ALL ? row_1[16*p + 8]
-                : send_1 == SEND_ONE && pass_1[PASS_PORT_LSB +: 3] == p[2:0];
-        end
-        beats_2 <= beats_of(bytes_1);
-        in_beats_2 <= beats_of(pass_1[PASS_IN_BYTES_LSB +: 14]);
+    valid_2 <= valid_1;
+    pass_2 <= pass_1;
+    drain_2 <= first_1 && pass_1[PASS_DRAIN_LSB];
+    use_2 <= first_1 && pass_1[PASS_USE_LSB];
+    write_2 <= first_1 && pass_1[PASS_WRITE_LSB];
+    record_2 <= first_1 && pass_1[PASS_RECORD_LSB];
+    op_2 <= first_1 ? pass_1[PASS_OP_LSB +: 4] : LANE_B;
+    known_2 <= known_1;
+    everybody_2 <= !reduce_1 || pass_1[PASS_UP_LSB];
+    some_2 <= bytes_1 != 14'd0;
+    below_2 <= below_1;
+    for (p = 0; p < PORTS; p = p + 1) begin
+        edge_2[8*p +: 8] <= send_1 == SEND_ALL ? row_1[16*p +: 8] : pass_1[PASS_EDGE_LSB +: 8];
+        dest_2[p] <= send_1 == SEND_ALL ? row_1[16*p + 8]
+            : send_1 == SEND_ONE && pass_1[PASS_PORT_LSB +: 3] == p[2:0];
     end
+    beats_2 <= beats_of(bytes_1);
+    in_beats_2 <= beats_of(pass_1[PASS_IN_BYTES_LSB +: 14]);
     if (rst) valid_2 <= 1'b0;
 end
 
@@ -227,36 +235,27 @@ always @* begin
     end
 end
 
-// ---------------------------------------------------------------------------------------------------------- 3: it can go
-// One pass that waits, and one place beside it: so nothing before depends on whether it starts in this cycle.
+// ------------------------------------------------------------------------------------------------------- 3: it can go
+// The queue takes all that comes, so that nothing before it depends on what starts in this cycle.
+localparam GO_DEPTH = 16;
 localparam GO_W = PASS_BITS + 4 + 1 + 4 + 3 * PORTS + 8 * PORTS + 2 * LEFT_W;
-reg                 valid_3, spare_reg;
-reg  [GO_W-1:0]     go_3, go_spare;
 wire                has_2 = some_2 && (write_2 || with_2 != {PORTS{1'b0}});
-wire [GO_W-1:0]     go_2 = {pass_2, drain_2, use_2, write_2, record_2, has_2, op_2, src_2, dest_2, with_2, edge_2,
-    beats_2, in_beats_2};
+wire                valid_3, go_ready;
+wire [GO_W-1:0]     go_3;
+wire [$clog2(GO_DEPTH):0] go_room;
 wire                start;
-wire                step_3 = !valid_3 || start;
-wire [GO_W-1:0]     go_next = spare_reg ? go_spare : go_2;
-
-assign step_2 = !valid_2 || !spare_reg;
-assign step_1 = !valid_1 || step_2;
-
-always @(posedge clk) begin
-    if (step_3) begin
-        valid_3 <= spare_reg || valid_2;
-        go_3 <= go_next;
-    end
-    if (!spare_reg) go_spare <= go_2;
-    spare_reg <= !step_3 && (spare_reg || valid_2);
-    if (rst) begin
-        valid_3 <= 1'b0;
-        spare_reg <= 1'b0;
-    end
-end
+epic_fifo #(.WIDTH(GO_W), .DEPTH(GO_DEPTH)) queue (
+    .clk(clk), .rst(rst),
+    .in_valid(valid_2),
+    .in_data({pass_2, drain_2, use_2, write_2, record_2, has_2, op_2, src_2, dest_2, with_2, edge_2, beats_2, in_beats_2}),
+    .in_ready(go_ready), .commit(1'b0), .rewind(1'b0),
+    .out_valid(valid_3), .out_data(go_3), .out_ready(start), .room(go_room)
+);
+// Three may have been issued since this was seen, or be in 1 and 2, and one more is.
+always @(posedge clk) issue_reg <= !rst && go_room >= 5;
 
 /* verilator lint_off UNUSEDSIGNAL */  // what 1 and 2 have made something else of
-wire [PASS_BITS-1:0] pass_3, pass_next;
+wire [PASS_BITS-1:0] pass_3;
 /* verilator lint_on UNUSEDSIGNAL */
 wire                 drain_3, use_3, write_3, record_3, has_3;
 wire [3:0]           op_3;
@@ -264,9 +263,7 @@ wire [PORTS-1:0]     src_3, dest_3, with_3;
 wire [PORTS*8-1:0]   edge_3;
 wire [LEFT_W-1:0]    beats_3, in_beats_3;
 assign {pass_3, drain_3, use_3, write_3, record_3, has_3, op_3, src_3, dest_3, with_3, edge_3, beats_3, in_beats_3} = go_3;
-assign pass_next = go_next[GO_W-1 -: PASS_BITS];
 wire [SLOT_W-1:0] slot_3 = pass_3[PASS_SLOT_LSB +: SLOT_W];
-wire [SLOT_W-1:0] slot_next = pass_next[PASS_SLOT_LSB +: SLOT_W];
 wire [13:0]       bytes_3 = pass_3[PASS_BYTES_LSB +: PASS_BYTES_WIDTH];
 
 // Ports that have had no room for long.
@@ -348,14 +345,12 @@ always @* begin
     if (!busy_0 && beats_3 == ONE_LEFT) count_next = port_beats(bytes_3);
 end
 
-// Of those in flight in the cycle to come, which have the first beat of a pass that writes the slot of the one that waits
-// then. `first_next[0]` is that of the beat that comes in.
-wire [EARLY:0]     first_next = {flight_first, !busy_0 && begins && write_3 && LANE_LATENCY > 1};
-reg  [EARLY-1:0]   same_next;
+// Of those in flight, which have the first beat of a pass that writes the slot of the one that waits.
+wire               first_next = begins && write_3 && LANE_LATENCY > 1;
 integer            s;
 always @* begin
     for (s = 0; s < EARLY; s = s + 1)
-        same_next[s] = first_next[s] && slot_next == (s == 0 ? slot_3 : flight_addr[ADDR_W*(s-1) + BEAT_W +: SLOT_W]);
+        same_3[s] = flight_first[s] && flight_addr[ADDR_W*s + BEAT_W +: SLOT_W] == slot_3;
 end
 
 // Vectors are shifted whole: a loop over their parts, where Verilator does not unroll it, is no shift (5.48).
@@ -365,9 +360,7 @@ always @(posedge clk) begin
     flight_addr <= {flight_addr[ADDR_W*(FLIGHT-1)-1:0], addr_next};
     flight_push <= {flight_push[PORTS*(FLIGHT-1)-1:0], push_next};
     flight_count <= {flight_count[COUNT_W*(FLIGHT-1)-1:0], count_next};
-    flight_first <= first_next[EARLY-1:0];
-    if (step_3) same_3 <= same_next;
-    else same_3 <= same_3 << 1;
+    flight_first <= (flight_first << 1) | {{EARLY - 1{1'b0}}, first_next};
     if (busy_0) begin
         left_0 <= left_0 - 1'b1;
         busy_0 <= left_0 != ONE_LEFT;
@@ -430,17 +423,17 @@ end
 
 // Operand B: what the slot holds, or will hold when what is on its way has arrived. `by` says in which stage the newest
 // such beat is: for one that reads now, it is in stage LANE_LATENCY, or one or two behind.
-wire [DATA_W-1:0] b_1;
-reg  [DATA_W-1:0] b_2, passed_2, beat_reg;
+wire [WORD_W-1:0] b_1, kept;
+reg  [WORD_W-1:0] b_2, passed_2, kept_reg;
 reg  [2:0]        by_1;
 reg               now_2, before_2;
-wire [DATA_W-1:0] operand_b = now_2 ? beat : before_2 ? passed_2 : b_2;
+wire [WORD_W-1:0] operand_b = now_2 ? kept : before_2 ? passed_2 : b_2;
 
-epic_store #(.WIDTH(DATA_W), .DEPTH(1 << ADDR_W)) store (
+epic_store #(.WIDTH(WORD_W), .DEPTH(1 << ADDR_W)) store (
     .clk(clk),
     .write(flight_valid[FLIGHT-1] && flight_write[FLIGHT-1]),
-    .write_addr(flight_addr[ADDR_W*(FLIGHT-1) +: ADDR_W]), .write_data(beat),
-    .read(flight_valid[0]), .read_addr(addr_0), .read_data(b_1)
+    .write_addr(flight_addr[ADDR_W*(FLIGHT-1) +: ADDR_W]), .write_data(kept),
+    .read(1'b1), .read_addr(addr_0), .read_data(b_1)
 );
 
 always @(posedge clk) begin
@@ -451,23 +444,29 @@ always @(posedge clk) begin
     for (s = 0; s < 3; s = s + 1)
         by_1[s] <= flight_valid[LANE_LATENCY+s] && flight_write[LANE_LATENCY+s]
             && flight_addr[ADDR_W*(LANE_LATENCY+s) +: ADDR_W] == addr_0;
-    beat_reg <= beat;
-    passed_2 <= by_1[1] ? beat : beat_reg;
+    kept_reg <= kept;
+    passed_2 <= by_1[1] ? kept : kept_reg;
     now_2 <= by_1[0];
     before_2 <= by_1[1] || by_1[2];
 end
 
 wire lanes_valid;
-epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .LATENCY(LANE_LATENCY)) lanes (
+epic_lanes #(.DATA_W(DATA_W), .FP32(FP32), .FP16(FP16), .LATENCY(LANE_LATENCY)) lanes (
     .clk(clk), .rst(rst),
     .in_valid(flight_valid[2]), .in_op(op_l), .in_little(little_l), .in_a(a_2), .in_b(operand_b),
-    .out_valid(lanes_valid), .out_data(beat)
+    .out_valid(lanes_valid), .out_data(kept)
 );
 
-assign beat_count = flight_count[COUNT_W*(FLIGHT-1) +: COUNT_W];
-assign beat_push = flight_push[PORTS*(FLIGHT-1) +: PORTS] & {PORTS{lanes_valid}};
+// The slot keeps what comes out of the lanes; what leaves is rounded, with FP16.
+epic_lanes_narrow #(.DATA_W(DATA_W), .FP16(FP16), .SIDE_W(COUNT_W + PORTS)) narrow (
+    .clk(clk), .rst(rst),
+    .in_word(kept),
+    .in_side({flight_count[COUNT_W*(FLIGHT-1) +: COUNT_W], flight_push[PORTS*(FLIGHT-1) +: PORTS] & {PORTS{lanes_valid}}}),
+    .out_beat(beat), .out_side({beat_count, beat_push})
+);
 
 assign idle = !(head_valid || valid_1 || valid_2 || valid_3 || flight_valid != {FLIGHT{1'b0}} || fifo_room != DEPTH[$clog2(DEPTH):0]
+    || go_room != GO_DEPTH[$clog2(GO_DEPTH):0]
     || draining != {PORTS{1'b0}});
 
 `ifndef SYNTHESIS
@@ -476,7 +475,7 @@ always @(posedge clk) begin
         $display("%m: a pass found no payload on ports %b", use_0 & ~payload_valid);
         $stop;
     end
-    if (!rst && pass_valid && !fifo_ready) begin
+    if (!rst && ((pass_valid && !fifo_ready) || (valid_2 && !go_ready))) begin
         $display("%m: a pass found no room");
         $stop;
     end

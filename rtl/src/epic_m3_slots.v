@@ -109,7 +109,7 @@ reg [SLOT_W-1:0]   slot_m;
 reg [STATE_W-1:0]  state_m, state_n, state_o;
 
 // ------------------------------------------------------------------------------------------- the control plane's access
-reg                clearing_reg, reading_reg, captured_reg;
+reg                clearing_reg, reading_reg, came_reg, captured_reg;
 reg [SLOT_W-1:0]   clear_slot_reg, read_slot_reg;
 reg [15:0]         clear_left_reg;
 reg [23:0]         clear_tag_reg;
@@ -118,7 +118,7 @@ reg [1:0]          turn_reg;
 wire               clear_now = clearing_reg && !write_m;
 wire               read_now = reading_reg && !req_valid;
 
-assign busy = clearing_reg || reading_reg || captured_reg;
+assign busy = clearing_reg || reading_reg || came_reg || captured_reg;
 
 // A slot starts as if the cell N before its first had been done.
 reg [STATE_W-1:0] clear_state;
@@ -131,11 +131,12 @@ end
 
 // ------------------------------------------------------------------------------------------------------------- h: read
 wire [STATE_W-1:0] state_i;
+reg  [STATE_W-1:0] state_j;
 epic_ram #(.WIDTH(STATE_W), .DEPTH(SLOTS)) slots (
     .clk(clk),
     .write(write_m || clear_now), .write_addr(write_m ? slot_m : clear_slot_reg),
     .write_data(write_m ? state_m : clear_state),
-    .read(req_valid || read_now), .read_addr(req_valid ? slot_h : read_slot_reg), .read_data(state_i)
+    .read(1'b1), .read_addr(req_valid ? slot_h : read_slot_reg), .read_data(state_i)
 );
 
 always @(posedge clk) begin
@@ -160,19 +161,21 @@ always @(posedge clk) begin
         read_slot_reg <= read_slot[SLOT_W-1:0];
     end
     else if (read_now) reading_reg <= 1'b0;
-    captured_reg <= read_now;
+    came_reg <= read_now;
+    captured_reg <= came_reg;
     if (captured_reg) begin
-        state_tag <= state_i[S_TAG +: 24];
+        state_tag <= state_j[S_TAG +: 24];
         state_bitmap <= 64'd0;
-        state_bitmap[CHILDREN-1:0] <= state_i[S_BITMAP +: CHILDREN];
-        state_done <= state_i[S_DONE];
-        state_served <= state_i[S_SERVED];
+        state_bitmap[CHILDREN-1:0] <= state_j[S_BITMAP +: CHILDREN];
+        state_done <= state_j[S_DONE];
+        state_served <= state_j[S_SERVED];
     end
     if (rst) begin
         turn_reg <= 2'd0;
         hold <= 1'b0;
         clearing_reg <= 1'b0;
         reading_reg <= 1'b0;
+        came_reg <= 1'b0;
         captured_reg <= 1'b0;
     end
 end
@@ -205,7 +208,6 @@ always @(posedge clk) begin
 end
 
 // --------------------------------------------------------------------------------------------- i: out of the memory
-reg [STATE_W-1:0]  state_j;
 reg                wrote_4_j, wrote_5_j;   // the request so many ahead has written the slot
 reg [CHILDREN-1:0] bit_j, all_j;
 reg [23:0]         last_j;                 // the cell N before the request's

@@ -16,7 +16,8 @@ module epic_mode2 #(
     parameter WINDOW = 64,         // largest W, a power of two
     parameter RANKS = 256,         // ranks that a Reduce can name, a power of two; GROUPS x RANKS is up to 65536
     parameter FP32 = 0,            // 1: floating-point lanes
-    parameter LANE_LATENCY = FP32 != 0 ? 8 : 2,  // of epic_lanes
+    parameter FP16 = 0,            // 1: lanes for FP16 and BF16, and payload stores of twice the width
+    parameter LANE_LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of epic_lanes
     parameter CLOCK_MHZ = 100,     // of clk; 0: virtual time, moved by TABLE_TIME
     parameter MACS = 16            // entries of the forwarding table
 ) (
@@ -126,7 +127,7 @@ epic_forward #(.DATA_W(DATA_W), .PORTS(PORTS), .MACS(MACS)) forwarding (
 
 epic_m2_core #(
     .DATA_W(DATA_W), .PORTS(PORTS), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS), .CHILDREN(CHILDREN),
-    .WINDOW(WINDOW), .RANKS(RANKS), .FP32(FP32), .LATENCY(LANE_LATENCY), .CLOCK_MHZ(CLOCK_MHZ)
+    .WINDOW(WINDOW), .RANKS(RANKS), .FP32(FP32), .FP16(FP16), .LATENCY(LANE_LATENCY), .CLOCK_MHZ(CLOCK_MHZ)
 ) core (
     .clk(clk), .rst(rst),
     .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),
@@ -140,7 +141,7 @@ epic_m2_core #(
 );
 
 epic_regs #(
-    .PORTS(PORTS), .MODE(2), .DATA_W(DATA_W), .FP32(FP32), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS),
+    .PORTS(PORTS), .MODE(2), .DATA_W(DATA_W), .FP32(FP32), .FP16(FP16), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS),
     .CHILDREN(CHILDREN), .ROWS(WINDOW), .RANKS(RANKS)
 ) regs (
     .clk(clk), .rst(rst),

@@ -18,7 +18,8 @@ module epic_mode3 #(
     parameter ROWS = 16,           // multicast rows of all groups, 2 to 256
     parameter RANKS = 256,         // ranks that a Reduce can name, a power of two
     parameter FP32 = 0,            // 1: floating-point lanes
-    parameter LANE_LATENCY = FP32 != 0 ? 8 : 2,  // of epic_lanes
+    parameter FP16 = 0,            // 1: lanes for FP16 and BF16, and a payload store of twice the width
+    parameter LANE_LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of epic_lanes
     parameter PATIENCE = 4096,     // cycles before a port without room is given up
     parameter MACS = 16            // entries of the forwarding table
 ) (
@@ -135,7 +136,7 @@ epic_forward #(.DATA_W(DATA_W), .PORTS(PORTS), .MACS(MACS)) forwarding (
 
 epic_m3_core #(
     .DATA_W(CORE_W), .PORT_W(DATA_W), .PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .SLOTS(SLOTS), .CHILDREN(CHILDREN),
-    .MTU(MTU), .ROWS(ROWS), .RANKS(RANKS), .FP32(FP32), .LANE_LATENCY(LANE_LATENCY), .PATIENCE(PATIENCE),
+    .MTU(MTU), .ROWS(ROWS), .RANKS(RANKS), .FP32(FP32), .FP16(FP16), .LANE_LATENCY(LANE_LATENCY), .PATIENCE(PATIENCE),
     .PAYLOAD_DEPTH(SEND_DEPTH)
 ) core (
     .clk(clk), .rst(rst),
@@ -150,7 +151,7 @@ epic_m3_core #(
 );
 
 epic_regs #(
-    .PORTS(PORTS), .MODE(3), .DATA_W(DATA_W), .FP32(FP32), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS),
+    .PORTS(PORTS), .MODE(3), .DATA_W(DATA_W), .FP32(FP32), .FP16(FP16), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS),
     .CHILDREN(CHILDREN), .ROWS(ROWS), .RANKS(RANKS)
 ) regs (
     .clk(clk), .rst(rst),

@@ -11,6 +11,7 @@ module epic_regs #(
     parameter MODE = 3,
     parameter DATA_W = 128,
     parameter FP32 = 0,
+    parameter FP16 = 0,
     parameter MTU = 1024,
     parameter SLOTS = 128,
     parameter EDGES = 32,
@@ -145,7 +146,7 @@ always @* begin
     case (word_reg)
         10'h000: value = ID;
         10'h001: value = VERSION;
-        10'h002: value = {19'd0, FP32[0], BYTES_LOG2[3:0], PORTS[3:0], MODE[3:0]};
+        10'h002: value = {18'd0, FP16[0], FP32[0], BYTES_LOG2[3:0], PORTS[3:0], MODE[3:0]};
         10'h003: value = SLOTS;
         10'h004: value = MTU;
         10'h005: value = {GROUPS[15:0], EDGES[15:0]};

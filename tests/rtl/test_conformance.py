@@ -12,7 +12,7 @@ from epic_testbed.conformance.case import select
 from epic_testbed.conformance.results import Status
 from epic_testbed.conformance.runner import Runner
 from epic_testbed.rtl import build, parameters
-from rtl.needs import need
+from rtl.needs import FULL, need
 
 # What no engine in Verilog offers; a case that does not apply must say one of these.
 NOT_OFFERED = {"ordered", "partial_format", "datatypes"}
@@ -37,3 +37,16 @@ def test_the_whole_conformance_suite(mode: int) -> None:
 def test_mode_1_has_no_rtl() -> None:
     with pytest.raises(ConfigError, match="mode = 1, expected 2 or 3"):
         RtlDut(1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not FULL, reason="builds two more libraries; EPIC_RTL=full runs it")
+@pytest.mark.parametrize("mode", [2, 3])
+def test_half_precision_where_it_is_built_in(mode: int) -> None:
+    need("verilator")
+    cases = [case for case in select(mode, "engine") if "half-precision" in case.name]
+    assert len(cases) >= 2
+    with Runner(lambda: RtlDut(mode, FP16=1)) as runner:
+        results = list(runner.run(cases))
+    assert [(r.case.name, r.status.value, r.reason) for r in results if r.status is not Status.PASS] == []

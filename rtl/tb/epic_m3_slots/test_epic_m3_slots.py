@@ -31,7 +31,7 @@ BENCH = Bench(
 
 SLOTS, CHILDREN = parameter("SLOTS", 16), parameter("CHILDREN", 4)
 TELLS = 5  # cycles from a request to its outcome
-ON_THE_WAY = 7  # cycles from a frame that is taken to its request
+ON_THE_WAY = 8  # cycles from a frame that is taken to its request
 SERIAL = 1 << 24
 
 # (first slot, log2 of N, root, guard): groups of their own slots.
