@@ -1,0 +1,126 @@
+"""The command of the simulators: `epic sim packet`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from epic_spec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from epic_models.packetsim.config import Config
+    from epic_models.packetsim.result import Result
+    from epic_models.packetsim.world import World
+
+sim_app = typer.Typer(
+    no_args_is_help=True, help="Simulators: how long collectives take, under what load and loss."
+)
+
+
+@sim_app.callback()
+def _sim() -> None:
+    """Keeps `packet` a sub-command."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this package's commands to the `epic` command."""
+    app.add_typer(sim_app, name="sim")
+
+
+@sim_app.command()
+def packet(
+    config: Annotated[Path, typer.Argument(help="TOML file; its keys are explained in models/README.md.")],
+    seed: Annotated[int | None, typer.Option(min=0, help="In place of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for result.json; made where it is missing.")
+    ] = None,
+) -> None:
+    """Simulate packet by packet: real state machines, queues, losses; every sum checked with payload_check."""
+    # Compiling and loading compiled code takes a while, so not before it is needed.
+    from epic_models.packetsim.config import load
+    from epic_models.packetsim.result import simulate
+
+    plan = load(config)
+    if seed is not None:
+        plan = replace(plan, seed=seed)
+    with _progress(plan, hidden=as_json) as show:
+        result = simulate(plan, show)
+    row = result.to_dict()
+    if out is not None:
+        _write(out, row)
+    if as_json:
+        print(json.dumps(row))
+    else:
+        _print(result, row)
+    if row["wrong"] or result.why != "done":
+        raise typer.Exit(1)
+
+
+def _write(out: Path, row: dict[str, Any]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "result.json").write_text(json.dumps(row, indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(
+            f"out = {str(out)!r}: {error.strerror}, expected a folder that can be written"
+        ) from None
+
+
+@contextmanager
+def _progress(config: Config, *, hidden: bool) -> Iterator[Callable[[World], None] | None]:
+    """A bar of how many cells ranks have delivered, on standard error where that is a terminal."""
+    console = Console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield None
+        return
+    total = sum(len(job.hosts) * job.iterations * job.cells for job in config.jobs if job.mode is not None)
+    total += sum(len(job.hosts) * job.iterations for job in config.jobs if job.mode is None)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("simulating", total=total)
+
+        def show(world: World) -> None:
+            agents = world.agents
+            hosts = world.groups["how"][agents["group"]] == 4
+            done = int(agents["delivered"][~hosts].sum() + agents["iteration"][hosts].sum())
+            bar.update(task, completed=done, description=f"{world.sim[0]['now'] / 1e6:,.0f} us simulated")
+
+        yield show
+
+
+def _print(result: Result, row: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for name in ("job", "algorithm", "ranks", "bytes", "mean us", "bus Gb/s", "sent again", "not ended"):
+        table.add_column(
+            name, justify="left" if name in ("job", "algorithm") else "right", no_wrap=name != "job"
+        )
+    for job in result.jobs:
+        mean = float(job.completion.mean())
+        # nccl-tests' bus rate of AllReduce: what a ring would need on each link for this time.
+        ranks = len(job.job.hosts)
+        rate = job.job.size * 8 * 2 * (ranks - 1) / ranks / mean / 1e9 if mean > 0 else math.nan
+        table.add_row(
+            job.job.name, job.job.algorithm, f"{ranks:,}", f"{job.job.size:,}", f"{mean * 1e6:,.2f}",
+            f"{rate:,.1f}" if job.job.primitive == "all_reduce" else "-", f"{job.retransmissions:,}",
+            ", ".join(map(str, job.late[:4])) + (" …" if len(job.late) > 4 else "") or "-",
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"\n{result.why}: {row['packet_hops']:,} packet hops, {row['drops']:,} dropped, {row['lost']:,} lost, "
+        f"{row['marked']:,} marked; {row['checked']:,} values checked, {row['wrong']:,} wrong; "
+        f"{row['events_per_s'] / 1e6:.2f} million events/s"
+    )

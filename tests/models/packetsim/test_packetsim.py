@@ -1,0 +1,161 @@
+"""The packet simulator as a whole: right sums whatever happens, times of closed forms, the same for the same seed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from epic_models.packetsim.config import HEADER_BYTES, parse
+from epic_models.packetsim.result import Result, simulate
+from epic_spec.errors import ConfigError
+
+ALGORITHMS = ("mode1", "mode2", "mode3", "ring", "halving_doubling", "double_tree", "parameter_server")
+FATTREE = {"kind": "fat_tree", "k": 4}
+
+
+def run(topology: dict[str, Any], *jobs: dict[str, Any], **more: Any) -> Result:
+    data = {"payload_check": True, "seed": 3, "topology": topology, "job": list(jobs), **more}
+    return simulate(parse(data, "test"), packets=1 << 15)
+
+
+def seconds(size: int, gbps: float) -> float:
+    """A packet of `size` bytes on a link."""
+    return size * 8 / gbps * 1e-9
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "faults", [{}, {"loss": 0.01, "duplicate": 0.01, "reorder": 0.02}], ids=["clean", "faults"]
+)
+def test_every_algorithm_gives_the_right_sums(algorithm: str, faults: dict[str, float]) -> None:
+    job = {"algorithm": algorithm, "size": "100KiB", "ranks": 8, "placement": "spread", "iterations": 2}
+    result = run(FATTREE, job | {"straggle_us": 5.0}, faults=faults)
+    row = result.to_dict()
+    assert result.why == "done"
+    assert row["wrong"] == 0
+    assert row["checked"] >= 2 * 8 * 7 * 4
+    assert (row["retransmissions"] > 0) == bool(faults)
+
+
+@pytest.mark.parametrize("primitive", ["reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_every_primitive_gives_each_rank_what_it_is_to_receive(mode: int, primitive: str) -> None:
+    job = {"algorithm": f"mode{mode}", "primitive": primitive, "root": 5, "size": "150KiB", "ranks": 8}
+    result = run({"kind": "tree", "fan_out": [2, 2, 2]}, job, faults={"loss": 0.01})
+    assert result.why == "done"
+    assert result.to_dict()["wrong"] == 0
+
+
+def test_an_all_reduce_in_the_network_takes_one_send_and_one_receive() -> None:
+    hosts, cells = 16, 1000
+    result = run(
+        {"kind": "single", "hosts": hosts, "rate_gbps": 100.0, "delay_ns": 500.0},
+        {"algorithm": "mode3", "size": cells * 1024, "window": 512},
+    )
+    packet = seconds(1024 + HEADER_BYTES, 100.0)
+    expected = (cells + 1) * packet + 2 * 500e-9
+    assert result.jobs[0].completion[0] == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("hosts", [2, 8, 32])
+def test_a_small_window_gives_a_window_a_round_trip(hosts: int) -> None:
+    cells, window = 1024, 8
+    result = run(
+        {"kind": "single", "hosts": hosts, "rate_gbps": 100.0, "delay_ns": 5000.0},
+        {"algorithm": "mode3", "size": cells * 1024, "window": window},
+    )
+    packet = seconds(1024 + HEADER_BYTES, 100.0)
+    round_trip = 2 * packet + 2 * 5e-6
+    expected = (cells // window - 1) * round_trip + (window - 1) * packet + round_trip
+    assert result.jobs[0].completion[0] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_ring_moves_2n_minus_2_shards_and_their_acknowledgements() -> None:
+    hosts, shard = 8, 512
+    result = run(
+        {"kind": "single", "hosts": hosts, "rate_gbps": 100.0, "delay_ns": 100.0},
+        {"algorithm": "ring", "size": hosts * shard * 1024, "window": 256},
+        payload_check=False,
+    )
+    packet = seconds(1024 + HEADER_BYTES, 100.0) + seconds(86, 100.0)
+    expected = 2 * (hosts - 1) * shard * packet
+    assert result.jobs[0].completion[0] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_pause_loses_nothing_where_a_short_buffer_drops() -> None:
+    job = {"algorithm": "parameter_server", "size": "200KiB", "ranks": 8, "ecn": False, "window": 64}
+    short = {"kind": "spine_leaf", "spines": 1, "leaves": 4, "hosts_per_leaf": 2, "buffer_kib": 16.0}
+    dropping = run(short, job).to_dict()
+    pausing = run(short | {"pfc": True, "pause_kib": 8.0, "resume_kib": 4.0}, job).to_dict()
+    assert dropping["drops"] > 0
+    assert pausing["drops"] == 0
+    assert sum(link["pauses"] for link in pausing["links"].values()) > 0
+    assert dropping["wrong"] == pausing["wrong"] == 0
+
+
+def test_a_link_that_fails_for_a_while_delays_a_job_and_no_more() -> None:
+    job = {"algorithm": "mode3", "size": "256KiB", "window": 16}
+    calm = run({"kind": "1-2-4"}, job).to_dict()
+    failure = {"link": "h0-l1_0", "at_us": 5.0, "until_us": 400.0}
+    hurt = run({"kind": "1-2-4"}, job, failure=[failure]).to_dict()
+    assert hurt["wrong"] == 0
+    assert hurt["completion_us"] > calm["completion_us"] + 395
+
+
+def test_a_node_that_stays_away_is_said_to_be_late() -> None:
+    result = run(
+        {"kind": "1-2-4"}, {"algorithm": "mode2", "size": "64KiB"}, failure=[{"node": "h2", "at_us": 2.0}],
+        time_limit_ms=50.0,
+    )  # fmt: skip
+    assert result.why in ("idle", "time")
+    assert 2 in result.jobs[0].late
+    assert result.to_dict()["completion_us"] is None
+
+
+def test_background_traffic_slows_a_job_down() -> None:
+    job = {"algorithm": "mode3", "size": "1MiB", "window": 64}
+    traffic = {"from": "h4", "to": "h1", "rate_gbps": 60.0, "on_us": 20.0, "off_us": 5.0}
+    topology = {"kind": "single", "hosts": 5, "mark_kib": 32.0}
+    calm = run(topology, job | {"ranks": 4}).to_dict()
+    busy = run(topology, job | {"ranks": 4}, background=[traffic]).to_dict()
+    assert busy["completion_us"] > 1.2 * calm["completion_us"]
+    assert busy["wrong"] == 0
+
+
+def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
+    job = {"algorithm": "mode2", "size": "64KiB", "straggle_us": 3.0}
+    rows = []
+    for seed in (1, 1, 2):
+        row = run({"kind": "1-2-4"}, job, faults={"loss": 0.02}, seed=seed).to_dict()
+        rows.append(json.dumps({k: v for k, v in row.items() if k not in ("wall_s", "events_per_s", "seed")}))
+    assert rows[0] == rows[1] != rows[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"topology": {"kind": "fat_tree", "k": 3}}, "test: topology: k = 3, expected an even number"),
+        ({"topology": {"kind": "mesh"}}, "test: topology: kind = 'mesh', expected one of single, 1-2-4,"),
+        ({"job": []}, "test: no [[job]], expected at least one"),
+        ({"job": [{"algorithm": "mode4"}]}, "test: job[0]: algorithm = 'mode4', expected one of mode1,"),
+        ({"job": [{"size": "1 MiBB"}]}, "test: job[0]: size = '1 MiBB', expected bytes"),
+        ({"job": [{"windw": 3}]}, "test: job[0]: unknown key 'windw', expected one of algorithm,"),
+        ({"job": [{"algorithm": "halving_doubling", "ranks": 3}]}, "ranks = 3, expected a power of two"),
+        ({"job": [{"window": 8, "slots": 8}]}, "test: job[0]: slots = 8, expected at least 2 x window = 16"),
+        ({"faults": {"loss": 2.0}}, "test: faults: loss = 2.0, expected a number of 0 to 1"),
+        (
+            {"failure": [{"link": "h0-h1", "at_us": 1}]},
+            "test: failure[0]: link = 'h0-h1', expected a link such",
+        ),
+    ],
+)
+def test_a_bad_configuration_is_one_line_that_names_key_and_value(
+    change: dict[str, Any], message: str
+) -> None:
+    data: dict[str, Any] = {"topology": {"kind": "single", "hosts": 4}, "job": [{}]}
+    with pytest.raises(ConfigError) as caught:
+        parse(data | change, "test")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
