@@ -2,7 +2,8 @@
 // share. What is proved is proved of one event, a frame, a packet or a timer, from any state that satisfies the
 // invariant to the end of the event: it holds then again. Since every event starts where one has ended, and what an
 // installation leaves satisfies it too, it holds for ever. (A move may be kept waiting for as many cycles as the
-// depth leaves.)
+// depth leaves.) A frame that starts in the last cycle of the one before reads what no write of that cycle goes to
+// (a_follows), so it is as if it had started in the next one.
 //
 //   the invariant   passed <= completed <= passed + W; `completed` is how many cells every child has contributed
 //                   a slot has the cell that its turn is on, with a bit for each child that has contributed to it, or
@@ -212,8 +213,12 @@ wire sound = installed && sound_group && sound_edges && sound_want && sound_time
 (* hierconn *) wire       \dut.choose ;
 (* hierconn *) wire [1:0] \dut.chosen ;
 wire chooses_send = \dut.choose && \dut.chosen == SEND;
-reg  over = 1'b0;
-always @(posedge clk) over <= over || (started && state == IDLE);
+reg  over = 1'b0, followed = 1'b0;
+wire between = state == IDLE || followed;  // an event has ended, the writes of its last cycle are there
+always @(posedge clk) begin
+    over <= over || (started && between);
+    followed <= started && in_valid && in_ready && state != IDLE;
+end
 
 // ----------------------------------------------------------------------------------------------------- what may happen
 axis_held #(.WIDTH(IN_W), .ASSUME(1)) in_held (
@@ -285,6 +290,7 @@ endgenerate
 (* hierconn *) wire            \dut.slot_reg ;
 (* hierconn *) wire            \dut.bcast_write ;
 (* hierconn *) wire            \dut.rc_write ;
+(* hierconn *) wire            \dut.progress_write ;
 (* hierconn *) wire            \dut.more_reg ;
 (* hierconn *) wire            \dut.act ;
 (* hierconn *) wire            \dut.rc_failed_reg ;
@@ -327,7 +333,7 @@ reg  [13:0] length;
 wire [1:0]  packet = what == SEND && state == ACT ? job : 2'd0;
 wire        announces = job_data[JOB_HAS_PAYLOAD_LSB];
 always @(posedge clk) begin
-    roomy <= (state == IDLE ? 2'd0 : roomy) | (state == IDLE || state == GATHER ? send_room : 2'd0);
+    roomy <= (state == IDLE ? 2'd0 : roomy) | (state == IDLE || state == GATHER || packet != 0 ? send_room : 2'd0);
     served <= state == IDLE ? 2'd0 : served | packet;
     promised <= (promised | (announces ? packet : 2'd0)) & ~ordered;
     if (packet != 0 && announces) length <= job_bytes;
@@ -336,11 +342,13 @@ end
 generate if (EVENT != 3) begin : g_events
 always @(posedge clk) if (started && !over) begin
     a_installed: assert (installed);
-    a_group: assert (state != IDLE || sound_group);
-    a_edges: assert (state != IDLE || sound_edges);
-    a_want: assert (state != IDLE || sound_want);
-    a_timers: assert (state != IDLE || sound_timers);
-    a_slots: assert (state != IDLE || sound_slots);
+    a_group: assert (!between || sound_group);
+    a_edges: assert (!between || sound_edges);
+    a_want: assert (!between || sound_want);
+    a_timers: assert (!between || sound_timers);
+    a_slots: assert (!between || sound_slots);
+    a_follows: assert (!(in_valid && in_ready) || state == IDLE || (count_frame && !\dut.progress_write
+        && !table_edge && what != SEND && !(\dut.rc_write && in_data[IN_EDGE_LSB +: 8] == which)));
 
     a_counted: assert (count_frame ? open : !(state == IDLE && open));
     a_no_count_lost: assert (!\dut.more_reg || !\dut.act );
@@ -404,6 +412,7 @@ generate
         always @(posedge clk) if (started && !over) begin
             c_completes: cover (count_completed && !root && two && count_poisoned);
             c_result: cover (publishes && !root);
+            c_followed: cover (followed && kind == IN_ACK);
             c_error: cover (count_frame && kind == IN_ACK && failed == 0 && \dut.rc_failed_reg );
         end
     end

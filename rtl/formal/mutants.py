@@ -434,15 +434,15 @@ MUTANTS = [
         "epic_m2_sequencer-packet",
         "two-jobs-for-a-port",
         "epic_m2_sequencer",
-        " && !used_reg[port_of_reg[e]]));",
+        " && !used[port_of_reg[e]]));",
         "));",
     ),
     (
         "epic_m2_sequencer-packet",
         "payload-for-all",
         "epic_m2_sequencer",
-        "if (has_payload) payload_ports_reg",
-        "payload_ports_reg",
+        "(state_reg == ACT && has_payload ? port_bit",
+        "(state_reg == ACT ? port_bit",
     ),
     (
         "epic_m2_sequencer-timer",

@@ -26,56 +26,80 @@ function automatic [31:0] crc32_apply;
     end
 endfunction
 
-// A map done twice.
-function automatic [1023:0] crc32_square;
-    input [1023:0] map;
-    integer row;
-    integer middle;
+// The product of two polynomials modulo that of the CRC, in the reflected form: bit 31 is x^0.
+function automatic [31:0] crc32_product;
+    input [31:0] a;
+    input [31:0] b;
+    integer turn;
+    reg [31:0] times;
     begin
-        crc32_square = 1024'd0;
-        for (row = 0; row < 32; row = row + 1)
-            for (middle = 0; middle < 32; middle = middle + 1)
-                if (map[32*row + middle])
-                    crc32_square[32*row +: 32] = crc32_square[32*row +: 32] ^ map[32*middle +: 32];
+        crc32_product = 32'd0;
+        times = a;
+        for (turn = 31; turn >= 0; turn = turn - 1) begin
+            crc32_product = crc32_product ^ (times & {32{b[turn]}});
+            times = (times >> 1) ^ (CRC32_POLYNOMIAL & {32{times[0]}});
+        end
     end
 endfunction
 
-// 2^log2_bytes bytes of zeros.
+// Exchanges the bits of `where`, which have the weight `weight` in the row and not in the column, with those of which
+// the opposite is true.
+function automatic [1023:0] crc32_swap;
+    input [1023:0] map;
+    input integer weight;
+    input [1023:0] where;
+    reg [1023:0] differ;
+    begin
+        differ = ((map >> (31 * weight)) ^ map) & where;
+        crc32_swap = map ^ differ ^ (differ << (31 * weight));
+    end
+endfunction
+
+// The map of multiplying by `factor`: what bit c leads to is factor times x^(31-c), a column. Columns become rows by
+// five swaps: an index has five bits of column and five of row, and a swap exchanges one of these with one of those.
+// (Tools evaluate this at elaboration, a statement at a time: few of them on wide words are quick.)
+function automatic [1023:0] crc32_map;
+    input [31:0] factor;
+    integer column;
+    reg [31:0] image;
+    begin
+        image = factor;
+        for (column = 31; column >= 0; column = column - 1) begin
+            crc32_map[32*column +: 32] = image;
+            image = (image >> 1) ^ (CRC32_POLYNOMIAL & {32{image[0]}});
+        end
+        crc32_map = crc32_swap(crc32_map, 16, {{16{32'd0}}, {16{32'hffff0000}}});
+        crc32_map = crc32_swap(crc32_map, 8, {2{{8{32'd0}}, {8{32'hff00ff00}}}});
+        crc32_map = crc32_swap(crc32_map, 4, {4{{4{32'd0}}, {4{32'hf0f0f0f0}}}});
+        crc32_map = crc32_swap(crc32_map, 2, {8{{2{32'd0}}, {2{32'hcccccccc}}}});
+        crc32_map = crc32_swap(crc32_map, 1, {16{32'd0, 32'haaaaaaaa}});
+    end
+endfunction
+
+// 2^log2_bytes bytes of zeros: x^8, squared.
 function automatic [1023:0] crc32_forward;
     input integer log2_bytes;
-    integer column;
-    integer row;
     integer turn;
-    reg [31:0] state;
+    reg [31:0] power;
     begin
-        for (column = 0; column < 32; column = column + 1) begin
-            state = 32'd1 << column;
-            for (turn = 0; turn < 8; turn = turn + 1)
-                state = (state >> 1) ^ (CRC32_POLYNOMIAL & {32{state[0]}});
-            for (row = 0; row < 32; row = row + 1)
-                crc32_forward[32*row + column] = state[row];
-        end
+        power = 32'd1 << 23;
         for (turn = 0; turn < log2_bytes; turn = turn + 1)
-            crc32_forward = crc32_square(crc32_forward);
+            power = crc32_product(power, power);
+        crc32_forward = crc32_map(power);
     end
 endfunction
 
 // The inverse. The polynomial's bit 31 is set, so bit 31 of the register tells whether it was added in a step.
 function automatic [1023:0] crc32_backward;
     input integer log2_bytes;
-    integer column;
-    integer row;
     integer turn;
-    reg [31:0] state;
+    reg [31:0] power;
     begin
-        for (column = 0; column < 32; column = column + 1) begin
-            state = 32'd1 << column;
-            for (turn = 0; turn < 8; turn = turn + 1)
-                state = ((state ^ (CRC32_POLYNOMIAL & {32{state[31]}})) << 1) | {31'd0, state[31]};
-            for (row = 0; row < 32; row = row + 1)
-                crc32_backward[32*row + column] = state[row];
-        end
+        power = 32'd1 << 31;
+        for (turn = 0; turn < 8; turn = turn + 1)
+            power = ((power ^ (CRC32_POLYNOMIAL & {32{power[31]}})) << 1) | {31'd0, power[31]};
         for (turn = 0; turn < log2_bytes; turn = turn + 1)
-            crc32_backward = crc32_square(crc32_backward);
+            power = crc32_product(power, power);
+        crc32_backward = crc32_map(power);
     end
 endfunction

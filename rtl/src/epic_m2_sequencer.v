@@ -2,10 +2,14 @@
 // control plane. All state of edges, groups and slots is here; an event reads what it needs, is decided, and writes it back
 // before the next one starts, so there are no hazards. Data is moved meanwhile by epic_m2_mover, in the order of the events.
 //
-//   frame:         IDLE  READ_GROUP  READ_SLOT  DECIDE  ACT
-//   timer:         IDLE  READ_EDGE  READ_GROUP  READ_SLOT  DECIDE  ACT
-//   packet:        as a timer, then for each further child that waits for it  GATHER  NEXT_EDGE  NEXT_DECIDE  ACT,
-//                  then GATHER  ORDER: one pass of the data for all of them
+//   data frame:    IDLE  READ_SLOT  DECIDE  ACT
+//   ACK, NAK:      IDLE  DECIDE  ACT
+//   timer:         IDLE  READ_EDGE  READ_SLOT  DECIDE  ACT
+//   packet:        as a timer, then for each further child that waits for it  NEXT_EDGE  NEXT_DECIDE  ACT, then ORDER: one
+//                  pass of the data for all of them. A child that waits for another one costs NEXT_EDGE  NEXT_DECIDE  GATHER.
+//
+// The ACT of a frame is the IDLE of the next frame (`follows`) when nothing else waits, the next one is of another edge, and
+// the group's progress is not written: all that it reads in that cycle is then as the first one leaves it.
 //
 // A requester's packets CUR to `next` - 1 wait to be sent, for the first time or again: `want` has the bits of such edges.
 // `next` is `passed` for a child and `completed` for the parent.
@@ -132,7 +136,6 @@ localparam B_W = 47;
 
 localparam [3:0] IDLE = 4'd0;
 localparam [3:0] READ_EDGE = 4'd1;
-localparam [3:0] READ_GROUP = 4'd2;
 localparam [3:0] READ_SLOT = 4'd3;
 localparam [3:0] DECIDE = 4'd4;
 localparam [3:0] ACT = 4'd5;
@@ -161,7 +164,8 @@ reg [PORT_AW-1:0] port_of_reg [0:EDGES-1];
 
 // A frame's edge is known when it is chosen; whose packet or timer it is takes a cycle longer.
 wire               read_edge = in_ready || state_reg == READ_EDGE || state_reg == NEXT_EDGE;
-wire [EDGE_AW-1:0] edge_read = state_reg == IDLE ? in_data[IN_EDGE_LSB +: EDGE_AW] : edge_reg;
+wire [EDGE_AW-1:0] in_edge = in_data[IN_EDGE_LSB +: EDGE_AW];
+wire [EDGE_AW-1:0] edge_read = state_reg == IDLE || state_reg == ACT ? in_edge : edge_reg;
 
 reg               rc_write;
 reg  [RC_W-1:0]   rc_write_data;
@@ -190,12 +194,15 @@ wire [5:0]         child = conf[C_CHILD +: 6];
 wire [23:0]        psn_tx = conf[C_PSN_TX +: 24];
 wire [23:0]        psn_rx = conf[C_PSN_RX +: 24];
 wire               from_parent = role == ROLE_PARENT;
+wire [7:0]         port_wide = 8'd1 << port;
+wire [PORTS-1:0]   port_bit = port_wide[PORTS-1:0];
 
 // ----------------------------------------------------------------------------------------------------- state by group
 wire                command_end = state_reg == COMMAND_END;
-wire [GROUP_AW-1:0] group_read = state_reg == READ_GROUP ? group_index[GROUP_AW-1:0]
+wire [7:0]          group_of_read = group_of_reg[edge_read];
+wire [GROUP_AW-1:0] group_read = state_reg != COMMAND ? group_of_read[GROUP_AW-1:0]
     : table_op == TABLE_EDGE ? table_data[EDGE_GROUP_LSB +: GROUP_AW] : table_data[GROUP_AW-1:0];
-wire                read_group = state_reg == READ_GROUP || state_reg == COMMAND;
+wire                read_group = in_ready || state_reg == READ_EDGE || state_reg == COMMAND;
 wire                write_group = command_end && table_op == TABLE_GROUP;
 
 wire [GROUP_W-1:0]  grp;
@@ -266,11 +273,15 @@ epic_ram #(.WIDTH(CHILDREN), .DEPTH(GROUP_DEPTH * RANKS)) below_memory (
     .read(state_reg == DECIDE), .read_addr({group_index[GROUP_AW-1:0], rank[RANK_AW-1:0]}), .read_data(below)
 );
 
-// When each packet that is not acknowledged was sent, and whether once.
-wire [2:0]           rc_event;
-wire [23:0]          newest = in_reg[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_ACK
-    ? (rc_event == RC_ACK ? number : number - 24'd1)
-    : (from_parent ? number : number - {8'd0, window});
+// When each packet that is not acknowledged was sent, and whether once. The newest that an acknowledgement names is known when
+// it is chosen, the one that data acknowledges when the group is.
+wire [23:0]          in_number = in_data[IN_NUMBER_LSB +: IN_NUMBER_WIDTH];
+wire [7:0]           in_syndrome = in_data[IN_IMM_LSB + 24 +: 8];
+wire                 in_positive = (in_syndrome & SYNDROME_MASK) == SYNDROME_ACK;
+wire [WINDOW_AW-1:0] newest_named = in_number[WINDOW_AW-1:0] - {{WINDOW_AW - 1{1'b0}}, !in_positive};
+wire [23:0]          newest = from_parent ? number : number - {8'd0, window};
+wire                 read_slot = state_reg == READ_SLOT;
+wire [WINDOW_AW-1:0] sent_read = read_slot ? newest[WINDOW_AW-1:0] : newest_named;
 wire                 sent_write = state_reg == ACT && what_reg == SEND;
 wire                 once;
 wire [31:0]          first_sent;
@@ -279,7 +290,7 @@ reg                  sent_first_reg;
 epic_ram #(.WIDTH(33), .DEPTH(EDGES << WINDOW_AW), .ADDR_W(EDGE_AW + WINDOW_AW)) sent_memory (
     .clk(clk),
     .write(sent_write), .write_addr({edge_reg, sent_number_reg[WINDOW_AW-1:0]}), .write_data({sent_first_reg, now}),
-    .read(state_reg == READ_SLOT), .read_addr({edge_reg, newest[WINDOW_AW-1:0]}), .read_data({once, first_sent})
+    .read(read_slot || in_ready), .read_addr({read_slot ? edge_reg : in_edge, sent_read}), .read_data({once, first_sent})
 );
 
 // ------------------------------------------------------------------------------------------------- whose turn it is
@@ -289,13 +300,14 @@ wire [EDGE_AW-1:0] send_edge;
 wire               can_send = send_grant != {EDGES{1'b0}};
 reg  [EDGES-1:0]   visited_reg;   // by this pass of the data
 reg  [PORTS-1:0]   used_reg;      // ports that get the packet already
-wire               gathering = state_reg != IDLE;
+wire               gathering = what_reg == SEND && state_reg != IDLE;
+wire [PORTS-1:0]   used = used_reg | (state_reg == ACT ? port_bit : {PORTS{1'b0}});
 
 genvar e;
 generate
     for (e = 0; e < EDGES; e = e + 1) begin : g_ready
         assign ready_to_send[e] = want_reg[e] && send_room[port_of_reg[e]] && (!gathering
-            || (!visited_reg[e] && child_reg[e] && group_of_reg[e] == group_index && !used_reg[port_of_reg[e]]));
+            || (!visited_reg[e] && child_reg[e] && group_of_reg[e] == group_index && !used[port_of_reg[e]]));
     end
 endgenerate
 
@@ -316,8 +328,6 @@ always @* begin
     else chosen = turn_reg;
 end
 wire choose = state_reg == IDLE && any;
-
-assign in_ready = choose && chosen == 2'd0;
 assign timer_take = choose && chosen == 2'd2;
 
 epic_arbiter #(.PORTS(EDGES)) senders (
@@ -413,21 +423,20 @@ end
 reg       accept_reg, duplicate_reg, gap_reg;
 reg [7:0] outcome_reg;
 
-reg [2:0] event_of;
+reg [2:0] rc_event;
 always @* begin
     case (what_reg)
-        SEND: event_of = RC_SENT;
-        TIMER: event_of = RC_TIMER;
+        SEND: rc_event = RC_SENT;
+        TIMER: rc_event = RC_TIMER;
         default:
-            if (!is_ack) event_of = RC_IMPLICIT;
+            if (!is_ack) rc_event = RC_IMPLICIT;
             else case (syndrome & SYNDROME_MASK)
-                SYNDROME_ACK: event_of = RC_ACK;
-                SYNDROME_RNR_NAK: event_of = RC_RNR;
-                default: event_of = syndrome[4:0] == NAK_PSN_SEQUENCE_ERROR[4:0] ? RC_NAK : RC_REFUSED;
+                SYNDROME_ACK: rc_event = RC_ACK;
+                SYNDROME_RNR_NAK: rc_event = RC_RNR;
+                default: rc_event = syndrome[4:0] == NAK_PSN_SEQUENCE_ERROR[4:0] ? RC_NAK : RC_REFUSED;
             endcase
     endcase
 end
-assign rc_event = event_of;
 
 wire [RC_W-1:0] rc_next;
 wire            rc_failed, rc_unknown, rc_running;
@@ -438,7 +447,7 @@ wire            really_due = timer_runs && !late[31];
 epic_m2_requester requester (
     .state(rc), .next(next), .timers(timers), .now(now),
     .rc_event(what_reg == FRAME && !is_ack && !accept_reg ? RC_NOTHING
-        : what_reg == TIMER && !really_due ? RC_NOTHING : event_of),
+        : what_reg == TIMER && !really_due ? RC_NOTHING : rc_event),
     // An implicit acknowledgement is of all before: EPIC-M2-10, EPIC-M2-11.
     .number(is_ack ? number : newest + 24'd1),
     .rnr_wait(rnr_wait(syndrome[4:0])),
@@ -498,6 +507,9 @@ wire        suppressed = !from_parent
 wire [13:0] send_bytes = suppressed ? 14'd0 : out_reg[B_BYTES +: 14];
 wire        has_payload = send_bytes != 14'd0;
 wire        first_time = sent_first_reg;
+// What comes behind a packet: another child that waits, or the data. (In GATHER there was no packet.)
+wire [PORTS-1:0] payload_ports = payload_ports_reg | (state_reg == ACT && has_payload ? port_bit : {PORTS{1'b0}});
+wire [3:0]       after_packet = !from_parent && can_send ? NEXT_EDGE : payload_ports != {PORTS{1'b0}} ? ORDER : IDLE;
 
 // ---------------------------------------------------------------------------------------------------------------- ACT
 wire       is_none = what_reg == FRAME && in_reg[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_NONE;
@@ -519,8 +531,11 @@ wire       act = state_reg == ACT && (!needs_move || move_ready);
 wire       act_frame = act && what_reg == FRAME;
 wire       changes_rc = act && !is_none && !dead;
 
-wire [7:0]       port_wide = 8'd1 << port;
-wire [PORTS-1:0] port_bit = port_wide[PORTS-1:0];
+// The next frame starts meanwhile. (One that was dropped in admission would count in the next cycle, in which this one may.)
+wire       follows = act_frame && !progress_write && chosen == FRAME && in_valid && in_edge != edge_reg
+    && in_data[IN_KIND_LSB +: IN_KIND_WIDTH] != IN_NONE;
+assign in_ready = (choose && chosen == FRAME) || follows;
+
 wire             has_room = (job_room & port_bit) != {PORTS{1'b0}};
 
 // A new edge's timeout.
@@ -636,7 +651,8 @@ assign table_ready = command_end;
 assign table_edge = command_end && table_op == TABLE_EDGE;
 
 // Parts of records and sums that carry nothing here.
-wire unused = &{1'b0, table_index, table_data, conf, cell_read, slot_wide, rank, late, child_wide, port_wide, slot_age, newest};
+wire unused = &{1'b0, table_index, table_data, conf, cell_read, slot_wide, rank, late, child_wide, port_wide, slot_age, newest, in_number,
+    in_syndrome, group_of_read};
 
 // ------------------------------------------------------------------------------------------------------ the sequence
 
@@ -683,13 +699,9 @@ always @(posedge clk) begin
                 what_reg <= chosen;
                 state_reg <= READ_EDGE;
                 case (chosen)
-                    2'd0: begin
-                        in_reg <= in_data;
-                        edge_reg <= in_data[IN_EDGE_LSB +: EDGE_AW];
-                        state_reg <= in_data[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_NONE ? ACT : READ_GROUP;
-                    end
-                    2'd1: edge_reg <= send_edge;
-                    2'd2: edge_reg <= timer_due_edge;
+                    FRAME: edge_reg <= in_edge;
+                    SEND: edge_reg <= send_edge;
+                    TIMER: edge_reg <= timer_due_edge;
                     default: begin
                         edge_reg <= table_index[EDGE_AW-1:0];
                         state_reg <= COMMAND;
@@ -697,8 +709,7 @@ always @(posedge clk) begin
                 endcase
             end
         end
-        READ_EDGE: state_reg <= READ_GROUP;
-        READ_GROUP: state_reg <= READ_SLOT;
+        READ_EDGE: state_reg <= READ_SLOT;
         READ_SLOT: begin
             state_reg <= DECIDE;
             slot_reg <= slot;
@@ -770,9 +781,10 @@ always @(posedge clk) begin
             if (act) begin
                 state_reg <= IDLE;
                 if (what_reg == SEND) begin
-                    used_reg <= used_reg | port_bit;
-                    if (has_payload) payload_ports_reg <= payload_ports_reg | port_bit;
-                    state_reg <= GATHER;
+                    used_reg <= used;
+                    payload_ports_reg <= payload_ports;
+                    state_reg <= after_packet;
+                    edge_reg <= send_edge;
                 end
                 if (act_frame && answers && has_room) begin
                     more_reg <= 1'b1;
@@ -783,12 +795,10 @@ always @(posedge clk) begin
                     more_index_reg <= COUNTER_EDGE_ERRORS;
                 end
             end
-        GATHER:
-            if (!from_parent && can_send) begin
-                state_reg <= NEXT_EDGE;
-                edge_reg <= send_edge;
-            end
-            else state_reg <= payload_ports_reg != {PORTS{1'b0}} ? ORDER : IDLE;
+        GATHER: begin
+            state_reg <= after_packet;
+            edge_reg <= send_edge;
+        end
         NEXT_EDGE: state_reg <= NEXT_DECIDE;
         ORDER: if (move_ready) state_reg <= IDLE;
         COMMAND: state_reg <= COMMAND_READ;
@@ -805,6 +815,16 @@ always @(posedge clk) begin
         end
         default: state_reg <= IDLE;
     endcase
+    if (in_ready) begin
+        turn_reg <= FRAME;
+        edge_reg <= in_edge;
+        in_reg <= in_data;
+        case (in_data[IN_KIND_LSB +: IN_KIND_WIDTH])
+            IN_NONE: state_reg <= ACT;
+            IN_ACK: state_reg <= DECIDE;
+            default: state_reg <= READ_SLOT;
+        endcase
+    end
     if (rst) begin
         state_reg <= IDLE;
         turn_reg <= 2'd0;

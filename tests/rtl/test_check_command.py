@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from functools import partial
 
 import pytest
@@ -12,7 +13,19 @@ import typer
 from epic_spec.command import build_app, run
 from epic_spec.errors import ConfigError
 from epic_testbed.proofs.scratch import scratch
-from epic_testbed.rtl.check import bench, cli, display, lint, manifest, proof, readme, runner, sources, synth
+from epic_testbed.rtl.check import (
+    bench,
+    cli,
+    display,
+    lint,
+    manifest,
+    mutants,
+    proof,
+    readme,
+    runner,
+    sources,
+    synth,
+)
 from epic_testbed.rtl.check.model import LEVELS, Check, Kind
 from rtl.needs import need
 
@@ -122,6 +135,57 @@ def test_the_readme_must_have_the_figures(tmp_path) -> None:
 
 def test_the_readme_has_its_markers() -> None:
     assert readme.differences({}) == [] and readme.BEGIN in readme.README.read_text()
+
+
+def test_every_module_has_a_mutant_or_a_reason_and_the_readme_lists_them(tmp_path) -> None:
+    assert readme.mutants_differ() == []
+    found = mutants.every()
+    assert set(sources.modules()) <= {mutant.module for mutant in found} | set(mutants.WITHOUT)
+    assert not {mutant.module for mutant in found} & set(mutants.WITHOUT)
+
+
+def test_a_list_of_mutants_that_is_old_is_told_and_written_anew(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{readme.MUTANTS}\n| `epic_fifo` | 1 | none | |\n{readme.END}\nbehind\n")
+    assert len(readme.mutants_differ(path)) == 1
+    readme.write_mutants(path)
+    assert readme.mutants_differ(path) == []
+    assert path.read_text().startswith("before\n") and path.read_text().endswith("behind\n")
+    monkeypatch.setattr(mutants, "WITHOUT", {})
+    with pytest.raises(ConfigError, match="epic_mode2: no mutant"):
+        mutants.table()
+
+
+def test_every_bench_can_be_read() -> None:
+    """A bench that can't is a check that fails: it would be seen only when all checks run."""
+    assert [row["error"] for row in bench._listed() if "error" in row] == []
+
+
+def test_the_traps_of_the_readme_are_tests_of_benches() -> None:
+    text = readme.README.read_text()
+    table = text.split("## Traps, and where they are tried")[1].split("\n## ")[0]
+    named = 0
+    for line in table.splitlines():
+        if not line.startswith("| ") or "tried by" in line or line.startswith("| ---"):
+            continue
+        for part in line.split("|")[2].split(";"):
+            folders, tests = re.findall(r"\bepic_\w+", part), re.findall(r"`(\w+)`", part)
+            assert folders, line
+            for folder in folders:
+                bench_text = (bench.TB / folder / f"test_{folder}.py").read_text()
+                for test in tests:
+                    assert re.search(rf"async def {test}\(dut|\"{test}\"", bench_text), f"{folder}: {test}"
+                    named += 1
+    assert named >= 12
+
+
+def test_every_bench_has_the_sources_of_its_module() -> None:
+    """Verilator finds what a bench does not name, Icarus does not."""
+    known = sources.modules()
+    for row in bench._listed():
+        if row["simulator"] is not None:
+            needed = {path.name for path in sources.closure([row["top"]], known)}
+            assert needed <= set(row["sources"]), row["folder"]
 
 
 def test_a_harness_connects_every_port() -> None:

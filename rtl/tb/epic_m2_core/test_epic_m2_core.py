@@ -22,14 +22,10 @@ from epic_spec import psn
 from epic_spec.packets import ERR_BIT, NULL_BIT, Aeth, Descriptor, Packet
 from epic_spec.tables import COUNTERS, Datatype, NakCode, Opcode, Operator, Primitive, Syndrome
 from epic_testbed.rtl import tables2
+from epic_testbed.rtl.check.sources import closure, modules
 from epic_testbed.rtl.tables2 import Placed, command
 
-SOURCES = (
-    "epic_m2_core.v", "epic_m2_clock.v", "epic_m2_timers.v", "epic_m2_admit.v", "epic_m2_sequencer.v",
-    "epic_m2_requester.v", "epic_m2_rto.v", "epic_m2_cell.v", "epic_m2_mover.v", "epic_edge_table.v", "epic_arbiter.v",
-    "epic_fifo.v", "epic_ram.v", "epic_lanes.v", "epic_lane.v", "epic_lane_maxmin.v", "epic_fp32_add.v",
-    "epic_counters.v",
-)  # fmt: skip
+SOURCES = tuple(path.name for path in closure(["epic_m2_core"], modules()))
 
 SMALL = {
     "DATA_W": 128,
@@ -54,9 +50,8 @@ TINY = {
 BENCH = Bench(
     top="epic_m2_core",
     sources=SOURCES,
-    small=((VERILATOR, SMALL), (ICARUS, TINY | {"CLOCK_MHZ": 20})),
+    small=((ICARUS, TINY), (ICARUS, TINY | {"CLOCK_MHZ": 20}), (VERILATOR, SMALL)),
     configurations=(
-        (ICARUS, TINY),
         *(
             (VERILATOR, SMALL | {"DATA_W": width, "PORTS": ports, "MTU": mtu})
             for width, ports, mtu in ((64, 2, 64), (256, 4, 256), (512, 8, 1024), (128, 4, 1024))
@@ -645,6 +640,120 @@ async def short_moves_behind_a_long_one(dut) -> None:
         results = [p.payload for _, p in tb.sent if p.opcode is not Opcode.ACK]
         assert results == [b"\0\0\0\7"] * 2, results
         tb.sent = []
+
+
+# --------------------------------------------------------------------------------------------------------------- traps
+
+
+def closed_walk(count: int) -> list[int]:
+    """Over 0 to count-1, every ordered pair once: a closed Eulerian path of the full graph."""
+    left = {node: list(range(count)) for node in range(count)}
+    path, stack = [], [0]
+    while stack:
+        if left[stack[-1]]:
+            stack.append(left[stack[-1]].pop())
+        else:
+            path.append(stack.pop())
+    return path[::-1]
+
+
+# Descriptor, what the contributions say besides, and their size; None: one that differs between the children.
+KINDS = (
+    (DESCRIPTORS[0], 0, MTU),
+    (DESCRIPTORS[1], 0, 4),
+    (DESCRIPTORS[2], 0, BYTES),
+    (DESCRIPTORS[3], 0, 4),
+    (DESCRIPTORS[0], NULL_BIT, 0),
+    (DESCRIPTORS[2], ERR_BIT | NULL_BIT, 0),
+    (DESCRIPTORS[0], 0, None),
+)
+
+
+async def cell_of_kind(tb: TB, peers: list[Peer], cell: int, kind: int) -> None:
+    what, flags, size = KINDS[kind]
+    for child, peer in enumerate(peers):
+        payload = tb.choice.randbytes(4 + 4 * child if size is None else size)
+        await tb.act(peer.edge.port, peer.packet(
+            Opcode.SEND_ONLY_IMM, cell, imm=what.pack() | flags, payload=payload, ackreq=True))  # fmt: skip
+
+
+@virtual
+async def every_ordered_pair_of_primitives_in_a_slot(dut) -> None:
+    """Two slots, cell after cell: nothing of a cell is left to the next of its slot, of whatever kind both are: each
+    primitive, NULL, an error, and a conflict with its record."""
+    tb = TB(dut)
+    await tb.start()
+    placed = await tb.install(make_group(1, [1, 1], inner=False, window=2))
+    peers = [Peer(placed, 0), Peer(placed, 1)]
+    walk = closed_walk(len(KINDS))
+    assert set(pairwise(walk)) == set(product(range(len(KINDS)), repeat=2))
+    for at, kind in enumerate(walk):
+        for cell in (2 * at, 2 * at + 1):
+            await cell_of_kind(tb, peers, cell, kind)
+    await tb.check_state()
+    assert (await tb.counters())["cells_poisoned"] > 0
+
+
+@virtual
+async def a_second_collective_finds_nothing_of_the_first(dut) -> None:
+    """The same slots, no reset, no installation between; what comes late of the first is a duplicate to the second."""
+    tb = TB(dut)
+    await tb.start()
+    window = 4
+    placed = await tb.install(make_group(1, [1, 1], inner=False, window=window))
+    peers = [Peer(placed, 0), Peer(placed, 1)]
+    late: list[tuple[Peer, Packet]] = []
+    for collective, kind in enumerate((0, 2, 4, 3, 6, 0)):
+        for cell in range(2 * window * collective, 2 * window * (collective + 1)):
+            await cell_of_kind(tb, peers, cell, kind)
+        late += [
+            (peer, peer.packet(Opcode.SEND_ONLY_IMM, 2 * window * collective + turn, imm=KINDS[0][0].pack(),
+                               payload=bytes(4), ackreq=True))
+            for turn, peer in enumerate(peers)
+        ]  # fmt: skip
+        for peer, packet in late:
+            await tb.act(peer.edge.port, packet)
+    await tb.check_state()
+    counters = await tb.counters()
+    assert counters["rx_duplicate"] == 2 * sum(range(1, 7))
+    assert counters["cells_completed"] == 6 * 2 * window
+
+
+@virtual
+async def a_stale_frame_and_a_new_one_in_one_slot_at_once(dut) -> None:
+    """On two ports, from some cycles before one another to some behind: in some case each is decided right behind
+    the other: the stale one is acknowledged again, the new one takes the slot."""
+    tb = TB(dut)
+    await tb.start()
+    window = 2
+    placed = await tb.install(make_group(1, [1, 1], inner=False, window=window))
+    peers = [Peer(placed, 0), Peer(placed, 1)]
+    for cell in range(window):
+        await cell_of_kind(tb, peers, cell, 0)
+    turns = 0
+    for cell, apart in enumerate(range(-8, 9), start=window):
+        stale = peers[0].packet(
+            Opcode.SEND_ONLY_IMM, cell - window, imm=KINDS[0][0].pack(), payload=bytes(4), ackreq=True
+        )
+        fresh = peers[1].packet(
+            Opcode.SEND_ONLY_IMM, cell, imm=KINDS[0][0].pack(), payload=tb.choice.randbytes(MTU), ackreq=True
+        )
+        pair = [(peers[0], stale), (peers[1], fresh)][:: 1 if apart >= 0 else -1]
+        sends = []
+        for turn, (peer, packet) in enumerate(pair):
+            tb.push(peer.edge.port, packet)
+            sends += tb.golden.receive(peer.edge.port, packet, tb.now).sends
+            for _ in range(abs(apart) if turn == 0 else 0):
+                await RisingEdge(tb.dut.clk)
+        await tb.settle()
+        tb.compare(sends)
+        other = peers[0].packet(
+            Opcode.SEND_ONLY_IMM, cell, imm=KINDS[0][0].pack(), payload=tb.choice.randbytes(MTU), ackreq=True
+        )
+        await tb.act(peers[0].edge.port, other)
+        turns += 1
+    await tb.check_state()
+    assert (await tb.counters())["rx_duplicate"] == turns == 17
 
 
 @virtual

@@ -16,12 +16,11 @@ from common.streams import PATTERNS, reset, start_clock
 
 from epic_models.reference.cells import pack_record
 from epic_models.reference.interfaces import ConflictRecord
+from epic_testbed.rtl.check.sources import closure, modules
 from epic_testbed.rtl.records import Record, constants
 from epic_testbed.rtl.tables import TYPES, TYPES_2
 
-SOURCES = (
-    "epic_m2_mover.v", "epic_ram.v", "epic_lanes.v", "epic_lane.v", "epic_lane_maxmin.v", "epic_fp32_add.v",
-)  # fmt: skip
+SOURCES = tuple(path.name for path in closure(["epic_m2_mover"], modules()))
 BENCH = Bench(
     top="epic_m2_mover",
     sources=SOURCES,

@@ -33,7 +33,7 @@ TINY = {"DATA_W": 64, "PORTS": 2, "CORE_W": 128, "MTU": 64, "CHILDREN": 2, "EDGE
 BENCH = Bench(
     top="epic_mode3",
     sources=SOURCES,
-    small=((VERILATOR, FULL), (ICARUS, TINY)),
+    small=((ICARUS, TINY), (VERILATOR, FULL)),
     configurations=(
         (VERILATOR, SHARED),
         (VERILATOR, {"DATA_W": 512, "PORTS": 2, "CORE_W": 512, "MTU": 4096}),

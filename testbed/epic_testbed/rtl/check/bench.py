@@ -22,6 +22,7 @@ from epic_testbed.rtl.check.sources import RTL
 TB = RTL / "tb"
 _DEADLINE = 560.0
 _NO_BENCH = ("common", "mutants")
+_MUTANTS = "test_mutants.py"
 _WORKER = Path(__file__).with_name("bench_worker.py")
 
 
@@ -39,8 +40,7 @@ def checks() -> list[Check]:
             found.append(Check(name, Kind.BENCH, "test", _DEADLINE, partial(_unreadable, row["error"])))
             continue
         if row["simulator"] is None:
-            name = f"bench/{row['folder']}"
-            found.append(Check(name, Kind.BENCH, "test", _DEADLINE, partial(_pytest, TB / row["folder"])))
+            found += _plain(TB / row["folder"])
             continue
         parameters: Parameters = row["parameters"]
         name = f"bench/{row['folder']}/{row['simulator']}/{label(parameters)}"
@@ -100,10 +100,21 @@ def _simulator(name: str) -> None:
         tools.verilator()
 
 
-async def _pytest(folder: Path, context: Context) -> Figures:
+def _plain(folder: Path) -> list[Check]:
+    """A folder of plain pytest: its tests, and at level verify its mutants, each a unit to be built."""
+    mutants = folder / _MUTANTS
+    tests = sorted(path for path in folder.glob("test_*.py") if path != mutants)
+    found = [Check(f"bench/{folder.name}", Kind.BENCH, "test", _DEADLINE, partial(_pytest, tests))]
+    if mutants.exists():
+        work = partial(_pytest, [mutants])
+        found.append(Check(f"mutant/{folder.name}", Kind.MUTANT, "verify", 2 * _DEADLINE, work))
+    return found
+
+
+async def _pytest(files: list[Path], context: Context) -> Figures:
     report = context.folder / "report.xml"
     _simulator("verilator")
-    command = [tools.python(), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(folder)]
+    command = [tools.python(), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *map(str, files)]
     done = await context.execute([*command, f"--junitxml={report}", f"--basetemp={context.folder / 'temp'}"])
     (context.folder / "output.txt").write_text(done.output)
     tree = ElementTree.parse(report) if report.exists() else None  # noqa: S314 (pytest wrote it)

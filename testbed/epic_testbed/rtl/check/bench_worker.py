@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+_HAS_BENCH = re.compile(r"^BENCH = ", re.MULTILINE)
 
 
 def _read(path: Path) -> ModuleType:
@@ -32,7 +35,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     """What of a folder can be run; `simulator` None for a folder of plain pytest."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("test_*.py")):
-        if "BENCH" not in path.read_text():
+        if not _HAS_BENCH.search(path.read_text()):
             continue
         try:
             bench = _read(path).BENCH
@@ -46,6 +49,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
                     continue
                 seen.append((simulator, dict(parameters)))
                 row: dict[str, Any] = {"folder": folder.name, "file": str(path), "simulator": simulator}
+                row |= {"top": bench.top, "sources": list(bench.sources)}
                 found.append({**row, "parameters": dict(parameters), "first": len(seen) == 1})
     return found or [{"folder": folder.name, "simulator": None}]
 

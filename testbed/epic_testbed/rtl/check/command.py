@@ -75,6 +75,8 @@ def run(options: Options) -> int:
     """Run the checks; print the table or JSON. The exit code."""
     chosen = select(options)
     console = display.console()
+    if options.write_readme:
+        readme.write_mutants()
     if options.listing:
         _list(options, chosen)
         return EXIT_OK
@@ -92,7 +94,7 @@ def run(options: Options) -> int:
         ok = all(r.ok for r in results)
         if options.write_readme:
             readme.write(rows, [configuration.name for configuration in synth.rows()])
-        differences = readme.differences(rows)
+        differences = [*readme.differences(rows), *readme.mutants_differ()]
         ok = ok and not differences
         if options.as_json:
             report = {"ok": ok, "checks": [r.to_dict() for r in results], "readme": differences}

@@ -1,4 +1,4 @@
-"""The table of synthesis figures in rtl/README.md, between markers; it must say what the syntheses say."""
+"""What is generated in rtl/README.md, between markers: figures as the syntheses give them, and the list of mutants."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from epic_spec.errors import ConfigError
+from epic_testbed.rtl.check import mutants
 from epic_testbed.rtl.check.model import Figures
 from epic_testbed.rtl.check.sources import RTL
 
 README = RTL / "README.md"
 BEGIN, END = "<!-- gen:synthesis -->", "<!-- /gen -->"
+MUTANTS = "<!-- gen:mutants -->"
+_TITLES = {BEGIN: "the table of syntheses", MUTANTS: "the list of mutants"}
 
 _HEAD = (
     "| configuration | target | parameters | LUT | FF | block RAM | DSP | Fmax, MHz | a port, Gb/s |\n"
@@ -50,20 +53,20 @@ def table(rows: Mapping[str, Figures], inside: str, order: Sequence[str]) -> str
     return "\n".join([_HEAD, *(lines[name] for name in known), "", "Critical paths:", "", *said])
 
 
-def _split(text: str) -> tuple[str, str, str]:
-    """The text before the table, the table, the text behind it. Raises ConfigError."""
-    if text.count(BEGIN) != 1 or END not in text.split(BEGIN)[1]:
-        raise ConfigError(f"{README}: has no {BEGIN} … {END}, expected it once for the table of syntheses")
-    before, rest = text.split(BEGIN)
+def _split(text: str, begin: str) -> tuple[str, str, str]:
+    """The text before what `begin` marks, that, the text behind it. Raises ConfigError."""
+    if text.count(begin) != 1 or END not in text.split(begin)[1]:
+        raise ConfigError(f"{README}: has no {begin} … {END}, expected it once for {_TITLES[begin]}")
+    before, rest = text.split(begin)
     inside, behind = rest.split(END, 1)
-    return before + BEGIN, inside.strip(), END + behind
+    return before + begin, inside.strip(), END + behind
 
 
 def differences(rows: Mapping[str, Figures], path: Path = README) -> list[str]:
     """What the README says otherwise than the syntheses that ran; one line each."""
     if not rows:
         return []
-    _, inside, _ = _split(path.read_text())
+    _, inside, _ = _split(path.read_text(), BEGIN)
     present = inside.splitlines()
     found = []
     for name, figures in rows.items():
@@ -75,5 +78,19 @@ def differences(rows: Mapping[str, Figures], path: Path = README) -> list[str]:
 
 def write(rows: Mapping[str, Figures], order: Sequence[str], path: Path = README) -> None:
     """Put figures into the table; `order` names all configurations, others leave it."""
-    before, inside, behind = _split(path.read_text())
+    before, inside, behind = _split(path.read_text(), BEGIN)
     path.write_text(f"{before}\n{table(rows, inside, order)}\n{behind}")
+
+
+def write_mutants(path: Path = README) -> None:
+    """Put the list of mutants there."""
+    before, _, behind = _split(path.read_text(), MUTANTS)
+    path.write_text(f"{before}\n{mutants.table()}\n{behind}")
+
+
+def mutants_differ(path: Path = README) -> list[str]:
+    """One line when the list there is not that of the mutants."""
+    _, inside, _ = _split(path.read_text(), MUTANTS)
+    if inside == mutants.table():
+        return []
+    return ["rtl/README.md has another list of mutants (epic check rtl --write-readme --list)"]
