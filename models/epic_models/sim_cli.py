@@ -1,4 +1,4 @@
-"""The command of the simulators: `epic sim packet`."""
+"""The commands of the simulators: `epic sim packet|sweep|report`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 sim_app = typer.Typer(
     no_args_is_help=True, help="Simulators: how long collectives take, under what load and loss."
 )
-
-
-@sim_app.callback()
-def _sim() -> None:
-    """Keeps `packet` a sub-command."""
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +62,48 @@ def packet(
         _print(result, row)
     if row["wrong"] or result.why != "done":
         raise typer.Exit(1)
+
+
+@sim_app.command()
+def sweep(
+    config: Annotated[
+        Path, typer.Argument(help="TOML file: [base], [grid], seeds; see epic_models/sweep.py.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for results.jsonl; one that has some is gone on with.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print each result as a line of JSON.")] = False,
+) -> None:
+    """Run a grid of simulations in processes; results go to disk as they come, and a sweep can be resumed."""
+    from epic_models import sweep as sweeps
+
+    plan = sweeps.load(config)
+    bad = 0
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.completed}/{task.total}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        for count, total, row in sweeps.run(plan, out):
+            bar.update(task, completed=count, total=total)
+            bad += "error" in row or bool(row["wrong"]) or row["ended"] != "done"
+            if as_json:
+                print(json.dumps(row), flush=True)
+    rows = sweeps.done(out)
+    if not as_json:
+        print(f"{len(rows)} results in {out / sweeps.RESULTS}, {bad} of this run not as they should be")
+    if bad:
+        raise typer.Exit(1)
+
+
+@sim_app.command()
+def report(out: Annotated[Path, typer.Argument(help="A folder that `epic sim sweep` filled.")]) -> None:
+    """Write one HTML page with plots of a sweep's results."""
+    from epic_models import report as reports
+
+    print(reports.write(out))
 
 
 def _write(out: Path, row: dict[str, Any]) -> None:

@@ -1,0 +1,87 @@
+"""Sweeps: every point once, on disk as it comes, gone on with after an interruption; and the page of plots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from epic_models import report, sweep
+from epic_spec.errors import ConfigError
+
+TEXT = """
+workers = 1
+seeds = [1, 2]
+[grid]
+"job.0.algorithm" = ["mode3", "ring"]
+"faults.loss" = [0.0, 0.01]
+[base]
+payload_check = true
+[base.topology]
+kind = "1-2-4"
+[[base.job]]
+size = "16KiB"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:
+    plan, out = sweep.load(file), tmp_path / "out"
+    going = sweep.run(plan, out)
+    first = next(going)
+    going.close()
+    assert first[:2] == (1, 8)
+    # As if the process had been killed while it wrote.
+    results = out / sweep.RESULTS
+    results.write_text(results.read_text() + '{"point": {"job.0')
+    rest = list(sweep.run(plan, out))
+    assert [count for count, _, _ in rest] == list(range(len(sweep.done(out)) - len(rest) + 1, 9))
+    rows = sweep.done(out)
+    assert len(rows) == 8
+    assert len({json.dumps([row["point"], row["seed"]]) for row in rows}) == 8
+    assert all(row["wrong"] == 0 and row["ended"] == "done" for row in rows)
+
+    page = report.write(out).read_text()
+    assert page.count("<img") == 2
+    assert "mode3" in page
+    assert TEXT.strip().splitlines()[0] in page
+    assert list(sweep.run(plan, out)) == []
+
+
+def test_a_folder_of_another_sweep_is_refused(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / sweep.CONFIG).write_text("seeds = [9]\n")
+    with pytest.raises(ConfigError, match="has results of another sweep"):
+        next(sweep.run(sweep.load(file), out))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"faults.loss" = [0.0, 0.01]', '"faults.lost" = [0.0]', "unknown key 'lost', expected one of loss"),
+        ('"faults.loss" = [0.0, 0.01]', '"faults.loss" = [2.0]', "loss = 2.0, expected a number of 0 to 1"),
+        ('"faults.loss" = [0.0, 0.01]', '"job.1.size" = [1]', "grid key 'job.1.size' leads nowhere at '1'"),
+        ("seeds = [1, 2]", "seeds = []", "seeds = [], expected a list of whole numbers"),
+        ("workers = 1", "wrokers = 1", "unknown key 'wrokers', expected one of simulator,"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_runs(
+    file: Path, old: str, new: str, message: str
+) -> None:
+    file.write_text(TEXT.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        sweep.load(file)
+    assert message in str(caught.value)
+
+
+def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no results, expected a folder"):
+        report.write(tmp_path)
