@@ -5,7 +5,8 @@
  "capabilities": {"window": 64}, "trace": "/tmp/s0.ndjson"}
 
 `trace` is for a recording of what the engine does (`epic check tla --trace`); `parameters`, {"FP32": 0}, is for an
-engine that is built with some (`rtl-m2`, `rtl-m3`). They and `capabilities` may be left out.
+engine that is built with some (`rtl-m2`, `rtl-m3`). `tls`, {"ca": FILE, "certificate": FILE, "key": FILE} of role
+engine, closes the control service to all but the manager and admins. They and `capabilities` may be left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from epic_host.driver import Driver
 from epic_host.engines import make_engine
@@ -32,6 +33,9 @@ from epic_models.reference.interfaces import EdgeFailed, Event, GroupStatus
 from epic_models.reference.recorder import FileRecorder
 from epic_spec.errors import AbortedError, ConfigError
 
+if TYPE_CHECKING:
+    from epic_host.security.tls import Tls
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -39,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SwitchConfig:
-    """What a switch is started with; `control` is `unix:/path` or `127.x.y.z:port`."""
+    """What a switch is started with; `control` is `unix:/path` or `127.x.y.z:port`, any IPv4 address with `tls`."""
 
     name: str
     engine: str
@@ -48,6 +52,7 @@ class SwitchConfig:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     trace: str | None = None
     parameters: Mapping[str, int | str] = field(default_factory=dict)
+    tls: Tls | None = None
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -56,7 +61,7 @@ class SwitchConfig:
             data,
             "switch",
             ("name", "engine", "control", "transport"),
-            ("capabilities", "trace", "parameters"),
+            ("capabilities", "trace", "parameters", "tls"),
         )
         for key in ("name", "engine", "control"):
             if not isinstance(values[key], str) or not values[key]:
@@ -72,6 +77,11 @@ class SwitchConfig:
             raise ConfigError(f"switch: parameters = {parameters!r}, expected an object")
         values |= {"capabilities": capabilities, "parameters": parameters}
         values["transport"] = transport_config(values["transport"])
+        if values.get("tls") is not None:
+            # Here, so that a switch without certificates is made before anything of gRPC is imported.
+            from epic_host.security.tls import Tls
+
+            values["tls"] = Tls.from_dict(values["tls"], "switch: tls")
         return cls(**values)
 
     @classmethod
@@ -109,7 +119,7 @@ class Switch:
         from epic_host.control import ControlServer
 
         try:
-            self._control = ControlServer(config.control, self)
+            self._control = ControlServer(config.control, self, config.tls)
         except BaseException:
             self._driver.close()
             self._transport.close()

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epic_host.control import ControlServer, EngineClient, EngineUnreachableError, messages
-from epic_host.proto import build
 from epic_host.proto.epic.v1 import engine_pb2 as pb
 from epic_host.proto.epic.v1 import engine_pb2_grpc
 from epic_host.switch import Switch, SwitchConfig
@@ -296,28 +295,3 @@ def test_a_loopback_port_serves_too_and_is_not_shared(here: World) -> None:
             ControlServer(address, here.switches["s0"])
     finally:
         server.close()
-
-
-# ---------------------------------------------------------------------------------------- generated code
-
-
-def test_the_generated_code_is_that_of_the_proto_file(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools")
-    assert build.generate(tmp_path) == 0
-    fresh = (tmp_path / build.PROTO).with_name("engine_pb2.py")
-    source = (build.ROOT / build.PROTO).with_name("engine_pb2.py").read_text()
-
-    def described(text: str) -> str:
-        (line,) = [line for line in text.splitlines() if "AddSerializedFile" in line]
-        return line
-
-    assert described(fresh.read_text()) == described(source)
-    services = "engine_pb2_grpc.py"
-    methods = [
-        sorted(
-            line.strip() for line in file.with_name(services).read_text().splitlines() if "'/epic.v1" in line
-        )
-        for file in (tmp_path / build.PROTO, build.ROOT / build.PROTO)
-    ]
-    assert methods[0] == methods[1]
-    assert len(methods[0]) == 2 * len(pb.DESCRIPTOR.services_by_name["Engine"].methods)

@@ -14,6 +14,7 @@ from epic_host import missing
 from epic_host.driver import Driver
 from epic_host.runtime import Runtime
 from epic_host.transport import open_transport
+from epic_host.transport.ports import PortMap
 from epic_host.transport.udp import UdpTransport
 from epic_spec.errors import EpicError
 from epic_spec.pcap import PcapWriter
@@ -106,16 +107,16 @@ def test_an_abort_that_lets_results_through(world: MakeWorld, monkeypatch: pytes
 
 
 def test_a_transport_that_takes_datagrams_from_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Anybody(dict[str, int]):
-        def get(self, key: str, default: Any = None) -> Any:
-            return super().get(key, 0)
+    class Anybody(PortMap):
+        def get(self, address: str) -> int | None:
+            return super().get(address) or 0
 
     opened = []
 
     def opener(config: dict[str, Any]) -> Any:
         transport = open_transport(config)
         assert isinstance(transport, UdpTransport)
-        transport._ports = Anybody(transport._ports)
+        transport._ports = Anybody(config["ports"])
         opened.append(transport)
         return transport
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import grpc
 
 from epic_host.control import messages
+from epic_host.control.fence import (
+    AlreadyInstalledError,
+    Fence,
+    FencedError,
+    NotInstalledError,
+    OtherInstanceError,
+)
 from epic_host.proto.epic.v1 import engine_pb2 as pb
 from epic_host.proto.epic.v1 import engine_pb2_grpc
+from epic_host.security.listen import claim
+from epic_host.security.roles import ENGINE_ROLES
+from epic_host.security.server import RoleInterceptor
+from epic_host.security.tls import Tls
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup
 from epic_models.reference.interfaces import GroupStatus
@@ -24,8 +32,6 @@ DEFAULT_TIMEOUT: Final = 5.0
 # What part of a client's deadline a request waits for the loop.
 _PATIENCE: Final = 0.8
 _WORKERS: Final = 4
-# Bytes of sun_path, less the terminating zero.
-_UNIX_PATH_LIMIT: Final = 107
 
 T = TypeVar("T")
 
@@ -61,18 +67,24 @@ class ControlledEngine(Protocol):
 class ControlServer:
     """Serves `epic.v1.Engine` on `address` from construction to `close`.
 
-    `address` is `unix:/path` or `127.x.y.z:port`. Raises ConfigError when it is neither, or in use.
+    `address` is `unix:/path` or `127.x.y.z:port`. With `tls` it may be any IPv4 address and port, and only a manager or
+    an admin may call. Raises ConfigError for another address, or one in use.
     """
 
-    def __init__(self, address: str, engine: ControlledEngine) -> None:
-        self._path = _claim(address)
+    def __init__(self, address: str, engine: ControlledEngine, tls: Tls | None = None) -> None:
+        self._path = claim(address, "control", secure=tls is not None)
         # Without SO_REUSEPORT, so that a second server on the same port is an error and not a lottery.
         self._server = grpc.server(
-            ThreadPoolExecutor(_WORKERS, thread_name_prefix="control"), options=[("grpc.so_reuseport", 0)]
+            ThreadPoolExecutor(_WORKERS, thread_name_prefix="control"),
+            interceptors=[] if tls is None else [RoleInterceptor(ENGINE_ROLES, f"engine {engine.name}")],
+            options=[("grpc.so_reuseport", 0)],
         )
         engine_pb2_grpc.add_EngineServicer_to_server(_Servicer(engine), self._server)  # type: ignore[no-untyped-call]
         try:
-            self._server.add_insecure_port(address)
+            if tls is None:
+                self._server.add_insecure_port(address)
+            else:
+                self._server.add_secure_port(address, tls.server_credentials())
         except RuntimeError:
             raise ConfigError(f"control: address {address} cannot be bound, expected a free one") from None
         self._server.start()
@@ -84,38 +96,12 @@ class ControlServer:
             self._path.unlink(missing_ok=True)
 
 
-def _claim(address: str) -> Path | None:
-    """Check an address; the socket file that it names, freed when a killed process left it behind."""
-    if not address.startswith("unix:"):
-        host, _, port = address.rpartition(":")
-        try:
-            if ipaddress.IPv4Address(host).is_loopback and 0 < int(port) < 65536:
-                return None
-        except ValueError:
-            pass
-        raise ConfigError(f"control: address {address!r}, expected unix:/path or 127.x.y.z:port")
-    path = Path(address.removeprefix("unix:"))
-    if not path.is_absolute() or len(str(path)) > _UNIX_PATH_LIMIT:
-        raise ConfigError(
-            f"control: path {path}, expected an absolute one of at most {_UNIX_PATH_LIMIT} bytes"
-        )
-    if not path.parent.is_dir():
-        raise ConfigError(f"control: folder {path.parent} does not exist, expected one for the socket")
-    if path.exists() and not path.is_socket():
-        raise ConfigError(f"control: {path} is not a socket, expected a free path")
-    if path.is_socket():
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            if probe.connect_ex(str(path)) == 0:
-                raise ConfigError(f"control: {path} is in use by another process, expected a free path")
-        path.unlink(missing_ok=True)
-    return path
-
-
 class _Servicer(engine_pb2_grpc.EngineServicer):
     """The methods of the service; names are those of the .proto file."""
 
     def __init__(self, engine: ControlledEngine) -> None:
         self._engine = engine
+        self._fence = Fence(engine)
 
     def Health(self, request: pb.HealthRequest, context: grpc.ServicerContext) -> pb.HealthResponse:  # noqa: N802
         groups = self._run(context, self._engine.groups)
@@ -130,22 +116,27 @@ class _Servicer(engine_pb2_grpc.EngineServicer):
         self, request: pb.InstallGroupRequest, context: grpc.ServicerContext
     ) -> pb.InstallGroupResponse:
         def install() -> None:
-            entry = messages.group_value(request.group)
-            group = entry.params.group
-            if group in self._engine.groups():
-                raise _InstalledError(
-                    f"group {group}: already installed, expected a group number that is free"
-                )
-            self._engine.install(entry)
+            self._fence.install(messages.group_value(request.group), request.instance)
 
         self._run(context, install)
-        return pb.InstallGroupResponse()
+        return pb.InstallGroupResponse(instance=self._fence.instance)
 
     def RemoveGroup(  # noqa: N802
         self, request: pb.RemoveGroupRequest, context: grpc.ServicerContext
     ) -> pb.RemoveGroupResponse:
-        self._run(context, lambda: self._engine.remove(self._known(request.group)))
-        return pb.RemoveGroupResponse()
+        epoch = request.epoch if request.HasField("epoch") else None
+        self._run(context, lambda: self._fence.remove(request.group, epoch))
+        return pb.RemoveGroupResponse(instance=self._fence.instance)
+
+    def GetInstalled(self, request: pb.GetInstalledRequest, context: grpc.ServicerContext) -> pb.Installed:  # noqa: N802
+        entries = self._run(context, self._fence.installed)
+        return pb.Installed(
+            name=self._engine.name,
+            engine=self._engine.engine_name,
+            instance=self._fence.instance,
+            groups=[pb.InstalledGroup(group=group, epoch=epoch) for group, epoch in entries],
+            highest=self._fence.highest,
+        )
 
     def GetStatus(self, request: pb.GetStatusRequest, context: grpc.ServicerContext) -> pb.GroupStatus:  # noqa: N802
         status = self._run(context, lambda: self._engine.status(self._known(request.group)))
@@ -156,7 +147,7 @@ class _Servicer(engine_pb2_grpc.EngineServicer):
 
     def _known(self, group: int) -> int:
         if group not in self._engine.groups():
-            raise _NotInstalledError(
+            raise NotInstalledError(
                 f"group {group}: not installed, expected one of {sorted(self._engine.groups())}"
             )
         return group
@@ -175,18 +166,12 @@ class _Servicer(engine_pb2_grpc.EngineServicer):
             raise
 
 
-class _InstalledError(ConfigError):
-    pass
-
-
-class _NotInstalledError(ConfigError):
-    pass
-
-
 # The first row whose kind fits.
 _STATUS: Final[tuple[tuple[type[Exception], Any, str], ...]] = (
-    (_InstalledError, grpc.StatusCode.ALREADY_EXISTS, "already_installed"),
-    (_NotInstalledError, grpc.StatusCode.NOT_FOUND, "not_installed"),
+    (AlreadyInstalledError, grpc.StatusCode.ALREADY_EXISTS, "already_installed"),
+    (NotInstalledError, grpc.StatusCode.NOT_FOUND, "not_installed"),
+    (FencedError, grpc.StatusCode.FAILED_PRECONDITION, "fenced"),
+    (OtherInstanceError, grpc.StatusCode.FAILED_PRECONDITION, "other_instance"),
     (ConfigError, grpc.StatusCode.INVALID_ARGUMENT, "invalid"),
     (ResourceError, grpc.StatusCode.RESOURCE_EXHAUSTED, "no_resource"),
     (AbortedError, grpc.StatusCode.UNAVAILABLE, "stopping"),

@@ -1,4 +1,4 @@
-"""Regenerates the Python code of `engine.proto`: `python -m epic_host.proto.build` (extra `dev`)."""
+"""Regenerates the Python code of the .proto files: `python -m epic_host.proto.build` (extra `dev`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
-PROTO = "epic_host/proto/epic/v1/engine.proto"
 # The folder that the import path `epic_host.proto…` of the generated code starts from.
 ROOT = Path(__file__).parents[2]
+PROTOS = ("epic_host/proto/epic/v1/engine.proto", "epic_host/proto/epic/v1/manager.proto")
 
 
 def generate(out: Path) -> int:
@@ -23,14 +23,21 @@ def generate(out: Path) -> int:
             f"--mypy_out=quiet:{out}",
             # Beside this Python, which need not be on PATH.
             f"--plugin=protoc-gen-mypy={Path(sys.executable).with_name('protoc-gen-mypy')}",
-            PROTO,
+            *PROTOS,
         ]
     )
     if status == 0:
-        # The gRPC plug-in writes no types.
-        services = (out / PROTO).with_name("engine_pb2_grpc.py")
-        services.write_text(f"# mypy: ignore-errors\n{services.read_text()}")
+        for proto in PROTOS:
+            # The gRPC plug-in writes no types.
+            services = generated(out, proto, "_pb2_grpc.py")
+            services.write_text(f"# mypy: ignore-errors\n{services.read_text()}")
     return int(status)
+
+
+def generated(out: Path, proto: str, ending: str) -> Path:
+    """The file of `proto` with this ending (`_pb2.py`, `_pb2.pyi`, `_pb2_grpc.py`) below `out`."""
+    source = out / proto
+    return source.with_name(source.stem + ending)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ Errors are canonical gRPC status codes; the trailing metadata carries `epic-reas
   INVALID_ARGUMENT    invalid            the group is not well formed
   ALREADY_EXISTS      already_installed  the group number is in use
   NOT_FOUND           not_installed      no such group
+  FAILED_PRECONDITION fenced             the epoch, or a later one of the group, was removed before
+  FAILED_PRECONDITION other_instance     meant for an engine process that has ended
   RESOURCE_EXHAUSTED  no_resource        no room, or a capability that the engine does not offer
   DEADLINE_EXCEEDED   busy               the engine's loop did not answer in time
   UNAVAILABLE         stopping           the engine is being shut down
@@ -461,16 +463,20 @@ class InstallGroupRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUP_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
+    """The engine process that the group is meant for (Installed.instance); empty: any."""
     @_builtins.property
     def group(self) -> Global___EngineGroup: ...
     def __init__(
         self,
         *,
         group: Global___EngineGroup | None = ...,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "instance", b"instance"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -480,12 +486,16 @@ Global___InstallGroupRequest: _TypeAlias = InstallGroupRequest  # noqa: Y015
 class InstallGroupResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
     def __init__(
         self,
+        *,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance", b"instance"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -496,22 +506,47 @@ class RemoveGroupRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUP_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     group: _builtins.int
+    epoch: _builtins.int
+    """This epoch and all before it are removed, if installed, and are refused from now on. Absent: whichever is installed."""
     def __init__(
         self,
         *,
         group: _builtins.int = ...,
+        epoch: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "epoch", b"epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "epoch", b"epoch", "group", b"group"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
+    _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
 
 Global___RemoveGroupRequest: _TypeAlias = RemoveGroupRequest  # noqa: Y015
 
 @_typing.final
 class RemoveGroupResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
+    def __init__(
+        self,
+        *,
+        instance: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance", b"instance"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveGroupResponse: _TypeAlias = RemoveGroupResponse  # noqa: Y015
+
+@_typing.final
+class GetInstalledRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -523,7 +558,64 @@ class RemoveGroupResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RemoveGroupResponse: _TypeAlias = RemoveGroupResponse  # noqa: Y015
+Global___GetInstalledRequest: _TypeAlias = GetInstalledRequest  # noqa: Y015
+
+@_typing.final
+class InstalledGroup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    group: _builtins.int
+    epoch: _builtins.int
+    def __init__(
+        self,
+        *,
+        group: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InstalledGroup: _TypeAlias = InstalledGroup  # noqa: Y015
+
+@_typing.final
+class Installed(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ENGINE_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    HIGHEST_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the engine and of what realizes it."""
+    engine: _builtins.str
+    instance: _builtins.str
+    """Another one each time the engine's process starts."""
+    highest: _builtins.int
+    """The largest group number that was ever installed for an instance; -1: none was. Larger ones are new to this engine."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___InstalledGroup]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        engine: _builtins.str = ...,
+        instance: _builtins.str = ...,
+        groups: _abc.Iterable[Global___InstalledGroup] | None = ...,
+        highest: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "groups", b"groups", "highest", b"highest", "instance", b"instance", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Installed: _TypeAlias = Installed  # noqa: Y015
 
 @_typing.final
 class GetStatusRequest(_message.Message):

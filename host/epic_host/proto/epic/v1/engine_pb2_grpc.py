@@ -55,6 +55,11 @@ class EngineStub:
                 request_serializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupRequest.SerializeToString,
                 response_deserializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupResponse.FromString,
                 _registered_method=True)
+        self.GetInstalled = channel.unary_unary(
+                '/epic.v1.Engine/GetInstalled',
+                request_serializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.GetInstalledRequest.SerializeToString,
+                response_deserializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.Installed.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/epic.v1.Engine/GetStatus',
                 request_serializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.GetStatusRequest.SerializeToString,
@@ -96,6 +101,13 @@ class EngineServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetInstalled(self, request, context):
+        """What is installed, and in which process: the manager's view is compared with this one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -130,6 +142,11 @@ def add_EngineServicer_to_server(servicer, server):
                     servicer.RemoveGroup,
                     request_deserializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupRequest.FromString,
                     response_serializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupResponse.SerializeToString,
+            ),
+            'GetInstalled': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInstalled,
+                    request_deserializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.GetInstalledRequest.FromString,
+                    response_serializer=epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.Installed.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -250,6 +267,33 @@ class Engine:
             '/epic.v1.Engine/RemoveGroup',
             epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupRequest.SerializeToString,
             epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.RemoveGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInstalled(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/epic.v1.Engine/GetInstalled',
+            epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.GetInstalledRequest.SerializeToString,
+            epic__host_dot_proto_dot_epic_dot_v1_dot_engine__pb2.Installed.FromString,
             options,
             channel_credentials,
             insecure,
