@@ -1,4 +1,4 @@
-"""The commands of this package: `epic switch serve`, `epic switch counters`, `epic switch status`."""
+"""Commands of this package: `epic switch serve|counters|status` here, those of the manager in modules of their own."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from epic_host import bench_manager, cli_group, cli_manager, cli_pki, doctor, node, top
+from epic_host.cli_options import As, Json, Timeout, TlsFolder, credentials
+
 switch_app = typer.Typer(no_args_is_help=True, help="Software switches: run one, look into one.")
 
-Address = Annotated[str, typer.Argument(help="Control address: unix:/path or 127.x.y.z:port.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")]
+Address = Annotated[
+    str, typer.Argument(help="Control address: unix:/path or 127.x.y.z:port, others with --tls.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add this package's commands to the `epic` command."""
     app.add_typer(switch_app, name="switch")
+    for module in (cli_manager, node, cli_group, cli_pki, top, doctor, bench_manager):
+        module.register(app)
 
 
 @switch_app.command()
 def serve(
-    config: Annotated[Path, typer.Option(help="JSON file: name, engine, control, transport, capabilities.")],
+    config: Annotated[Path, typer.Option(help="JSON file: name, engine, control, transport, and more.")],
     detach: Annotated[bool, typer.Option(help="Keep running when the parent process ends.")] = False,
 ) -> None:
     """Run a switch until SIGTERM or SIGINT. Prints "ready" when it serves."""
@@ -47,11 +52,13 @@ def serve(
 
 
 @switch_app.command()
-def counters(address: Address, as_json: Json = False, timeout: Timeout = 5.0) -> None:
+def counters(
+    address: Address, tls: TlsFolder = None, who: As = "", as_json: Json = False, timeout: Timeout = 5.0
+) -> None:
     """Print the counters of a switch; the table leaves out those that are 0."""
     from epic_host.control import EngineClient
 
-    with EngineClient(address, timeout) as client:
+    with EngineClient(address, timeout, credentials(tls, who)) as client:
         counts = client.counters()
     if as_json:
         print(json.dumps(counts, sort_keys=True))
@@ -67,13 +74,15 @@ def counters(address: Address, as_json: Json = False, timeout: Timeout = 5.0) ->
 def status(
     address: Address,
     group: Annotated[int, typer.Argument(min=0, help="Group number.")],
+    tls: TlsFolder = None,
+    who: As = "",
     as_json: Json = False,
     timeout: Timeout = 5.0,
 ) -> None:
     """Print the live slots of a group and its edges in error."""
     from epic_host.control import EngineClient
 
-    with EngineClient(address, timeout) as client:
+    with EngineClient(address, timeout, credentials(tls, who)) as client:
         state = client.status(group)
     if as_json:
         slots: list[dict[str, Any]] = [

@@ -1,0 +1,1 @@
+"""Who may do what: certificates and their authority, roles, mutual TLS."""
