@@ -15,22 +15,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epic_host.handle import Handle
+from epic_host.missing import Engines
 from epic_host.runtime import Runtime
 from epic_host.transport import Transport, open_transport
 from epic_host.transport.base import check_fit
 from epic_models.reference.collectives import plan
-from epic_models.reference.group import GroupPlan
+from epic_models.reference.group import GroupParams, GroupPlan
+from epic_models.reference.interfaces import Agent
 from epic_models.reference.numerics import array_dtype, datatype_of
 from epic_models.reference.recorder import FileRecorder
 from epic_models.reference.registry import make_agent
 from epic_spec.errors import AbortedError, ConfigError, EpicError
 from epic_spec.tables import TAG_MODULUS, Datatype, Operator
+
+if TYPE_CHECKING:
+    # They need grpc, which a rank without a manager never imports.
+    from epic_host.managed import ManagedCommunicator
+    from epic_host.member import Epoch
+    from epic_host.security.tls import Tls
 
 Array = NDArray[Any]
 
@@ -60,8 +68,11 @@ class Communicator:
     it; and MismatchError when the ranks called different things, PeerLostError when one is missing,
     AbortedError after `abort` or `close`. These three end the communicator: all later calls raise them again.
 
-    Construction raises ConfigError for a rank that the group does not have, or as `open_transport` does.
+    Construction raises ConfigError for a rank that the group does not have, or as `open_transport` does. It is for
+    a group that stands still; `join` is for one that a manager looks after.
     """
+
+    _recorder: FileRecorder | None = None
 
     def __init__(
         self,
@@ -77,30 +88,94 @@ class Communicator:
             raise ConfigError(
                 f"rank = {rank!r}, expected 0 to {group.params.world_size - 1} of group {group.params.group}"
             )
-        self.rank = rank
-        self.world_size = group.params.world_size
-        self._reproducible = reproducible
-        self._params = group.params
+        params = group.params
         if deadline is not None:
             if not math.isfinite(deadline):
                 raise ConfigError(f"deadline = {deadline}, expected a number of seconds")
-            self._params = replace(group.params, deadline_us=round(deadline * 1e6))
-        self._transport = open_transport(transport) if isinstance(transport, Mapping) else transport
+            params = replace(params, deadline_us=round(deadline * 1e6))
+        opened = open_transport(transport) if isinstance(transport, Mapping) else transport
         try:
-            check_fit(self._params, (group.ranks[rank].edge,), self._transport)
-            self._agent = make_agent(replace(group.ranks[rank], params=self._params))
+            check_fit(params, (group.ranks[rank].edge,), opened)
+            agent = make_agent(replace(group.ranks[rank], params=params))
             self._recorder = FileRecorder(Path(trace)) if trace is not None else None
             if self._recorder is not None:
-                self._recorder.put_on_agent(self._agent)
-            self._runtime = Runtime(
-                self._agent, self._transport, group, self._params.deadline_us * 1e-6, rank
-            )
+                self._recorder.put_on_agent(agent)
+            runtime = Runtime(agent, opened, Engines(group, rank), params.deadline_us * 1e-6, rank)
         except BaseException:
-            self._transport.close()
+            opened.close()
             raise
+        runtime.begin()
+        self._stand_on(rank, params, reproducible, agent, opened, runtime)
+
+    def _stand_on(
+        self,
+        rank: int,
+        params: GroupParams,
+        reproducible: bool,
+        agent: Agent,
+        transport: Transport,
+        runtime: Runtime,
+    ) -> None:
+        """What the collectives need, however it was come by."""
+        self.rank = rank
+        self.world_size = params.world_size
+        self._params = params
+        self._reproducible = reproducible
+        self._agent = agent
+        self._transport = transport
+        self._runtime = runtime
         # Calls of several threads come one after the other: the counter numbers them.
         self._calling = threading.Lock()
         self._calls = 0
+
+    @classmethod
+    def join(
+        cls,
+        manager: str,
+        group: str,
+        rank: int,
+        *,
+        join_token: str,
+        host: str | None = None,
+        credentials: Tls | None = None,
+        timeout: float = 30.0,
+        patience: float | None = None,
+        reproducible: bool = False,
+        transport: Mapping[str, Any] | None = None,
+        trace: str | Path | None = None,
+    ) -> ManagedCommunicator:
+        """Rank `rank` of a group that `create_group` made at the manager at `manager`; waits for the other ranks.
+
+        The manager gives the group a path: trees in the network, or the hosts. When it changes the path, because an
+        engine or a link is lost or has become free, collectives in progress go on and end with the right result. A
+        rank that is lost is named by PeerLostError at the others, which may `shrink`. The manager may be away
+        meanwhile: collectives go on; only a path that fails then waits for it, `patience` seconds (default 30)
+        beyond the group's deadline at most.
+
+        `host`: the name of this host, to be held against what the group was created with. `credentials` where the
+        manager wants a certificate. `transport` has entries of the transport's configuration that are this host's
+        own, such as faults and capture; one of another kind than the manager's replaces it, but for the address.
+        `trace` names a file for a recording; later epochs get files beside it, those on the host path none.
+        `timeout` in seconds bounds the joining.
+
+        Raises ConfigError and RefusedError as the manager or the transport refuses, ManagerUnreachableError, and
+        DeadlineError when the group has no path in time.
+        """
+        from epic_host.managed import PATIENCE, ManagedCommunicator
+
+        return ManagedCommunicator(
+            manager,
+            group,
+            rank,
+            join_token=join_token,
+            host=host,
+            credentials=credentials,
+            timeout=timeout,
+            patience=PATIENCE if patience is None else patience,
+            reproducible=reproducible,
+            transport=transport,
+            trace=trace,
+        )
 
     # ---------------------------------------------------------------------- collectives
 
@@ -271,6 +346,21 @@ class Communicator:
         self._runtime.close()
         if self._recorder is not None:
             self._recorder.close()
+
+    @property
+    def params(self) -> GroupParams:
+        """What the members of the group agreed on."""
+        return self._params
+
+    @property
+    def epochs(self) -> Sequence[Epoch]:
+        """The epochs so far, oldest first, and why each began; without a manager there are none."""
+        return ()
+
+    @property
+    def path(self) -> str:
+        """How cells travel now, "network" or "host"; without a manager always the network."""
+        return "network"
 
     @property
     def failure(self) -> EpicError | None:

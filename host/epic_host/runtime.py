@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from epic_host import missing
 from epic_host.driver import Driver
 from epic_host.handle import Handle
+from epic_host.missing import Asker, Inquiry
 from epic_host.transport import Transport
 from epic_models.reference.collectives import Operation, describe_mismatch
-from epic_models.reference.group import GroupPlan
 from epic_models.reference.interfaces import (
     Agent,
     Cell,
@@ -27,6 +26,7 @@ from epic_models.reference.interfaces import (
     CellFailed,
     EdgeFailed,
     Event,
+    Output,
     Stalled,
 )
 from epic_spec.errors import AbortedError, EpicError, MismatchError, PeerLostError
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 # Cells taken before the sockets get their turn again.
 _BATCH: Final = 64
-# Parts of the deadline without progress after which we prepare to ask who is missing, and say it.
-_WARM_UP: Final = 0.3
+# Parts of the deadline without progress after which we warn whom we may have to ask, and say who is missing.
+_EARLY: Final = 0.3
 _VERDICT: Final = 0.95
 _LEAST_ASKING: Final = 0.05
 _JOIN_SECONDS: Final = 5.0
@@ -51,15 +51,15 @@ class _Started:
 
 
 class Runtime:
-    """Drives `agent` over `transport` until `close`. `deadline` in seconds without progress fails it."""
+    """Drives `agent` over `transport` until `close`. `deadline` in seconds without progress fails it.
 
-    def __init__(
-        self, agent: Agent, transport: Transport, plan: GroupPlan, deadline: float, rank: int
-    ) -> None:
+    `asker` knows who is missing then.
+    """
+
+    def __init__(self, agent: Agent, transport: Transport, asker: Asker, deadline: float, rank: int) -> None:
         self._agent = agent
         self._transport = transport
-        self._plan = plan
-        self._edge = plan.ranks[rank].edge.name
+        self._asker = asker
         self._deadline = deadline
         self._driver = Driver(agent, transport, self._on_events)
         self._lock = threading.Lock()
@@ -69,10 +69,15 @@ class Runtime:
         self._pulling: deque[_Started] = deque()
         self._active: deque[_Started] = deque()
         self._poison: Cell | None = None
-        self._inquiry: missing.Inquiry | None = None
+        self._inquiry: Inquiry | None = None
         self._progress = 0.0
-        self._warm = not plan.control
+        # Results so far, and how many there were at the last early warning.
+        self._results = 0
+        self._warned = -1
         self._thread = threading.Thread(target=self._run, name=f"epic rank {rank}", daemon=True)
+
+    def begin(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     @property
@@ -105,7 +110,8 @@ class Runtime:
                 return
             self._closing = True
         self._driver.wake()
-        self._thread.join(_JOIN_SECONDS)
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_SECONDS)
         self._driver.close()
         self._transport.close()
 
@@ -124,12 +130,16 @@ class Runtime:
             more = False
             while not self._closing:
                 self._driver.step(time.monotonic() if more else self._wake_time())
+                self._between_steps()
                 with self._lock:
                     more = self._fill()
                     self._watch(time.monotonic())
         except Exception as error:
             log.exception("communicator thread")
             self.fail(EpicError(f"the communicator's thread ended: {error!r}"))
+
+    def _between_steps(self) -> None:
+        """What others want done in this thread."""
 
     # ---------------------------------------------------------------------- cells out, results in
 
@@ -156,7 +166,10 @@ class Runtime:
 
     def _submit(self, cells: list[Cell]) -> None:
         now = time.monotonic()
-        output = self._agent.submit(cells, now)
+        self._put(self._agent.submit(cells, now), now)
+
+    def _put(self, output: Output, now: float) -> None:
+        """Send and handle what a call of the agent caused."""
         # The lock is held here, so the driver must not be the one to hand on the events.
         events, output.events = output.events, []
         self._driver.put(output, now)
@@ -183,6 +196,7 @@ class Runtime:
 
     def _deliver(self, event: CellDelivered) -> None:
         self._progress = time.monotonic()
+        self._results += 1
         self._drop_inquiry()
         started = self._active[0]
         try:
@@ -204,11 +218,12 @@ class Runtime:
             needed = max(
                 now - event.seconds + self._deadline * _VERDICT, now + self._deadline * _LEAST_ASKING
             )
-            self._inquiry = missing.Inquiry(self._plan, event.cell, needed)
+            self._inquiry = self._asker.inquire(event.cell, needed)
 
     def _edge_failed(self, event: EdgeFailed) -> None:
-        """This rank's own edge is in error: nothing can come any more."""
-        self._fail(PeerLostError(f"edge {event.edge} is in error: {event.reason}", edges=(event.edge,)))
+        error = self._asker.edge_failed(event)
+        if error is not None:
+            self._fail(error)
 
     def _drop_inquiry(self) -> None:
         if self._inquiry is not None:
@@ -219,26 +234,18 @@ class Runtime:
         """Prepare for, and say, that somebody is missing."""
         if not self._active:
             return
-        if not self._warm and now - self._progress >= self._deadline * _WARM_UP:
-            self._warm = True
-            missing.warm_up()
+        if self._warned != self._results and now - self._progress >= self._deadline * _EARLY:
+            self._warned = self._results
+            self._asker.early(self._results, now - self._progress)
         inquiry = self._inquiry
         if inquiry is not None and now >= inquiry.needed:
-            self._fail(self._verdict(inquiry, now))
-
-    def _verdict(self, inquiry: missing.Inquiry, now: float) -> PeerLostError:
-        what = f"{self._active[0].operation.description}: no result for {now - self._progress:.1f} s"
-        found = inquiry.latest
-        if found is not None:
-            return PeerLostError(f"{what}, {found.text}", found.ranks, found.edges)
-        why = (
-            "no switch answered in time"
-            if self._plan.control
-            else "no switch can be asked: no control addresses"
-        )
-        # All this rank knows then is that nothing comes over its own edge.
-        text = f"{what}, cell {inquiry.cell}, over edge {self._edge}: {why} to say who is missing"
-        return PeerLostError(text, edges=(self._edge,))
+            found = inquiry.answer()
+            if found is None:
+                if inquiry.needed <= now:
+                    self._drop_inquiry()
+                return
+            what = f"{self._active[0].operation.description}: no result for {now - self._progress:.1f} s"
+            self._fail(PeerLostError(f"{what}, {found.text}", found.ranks, found.edges))
 
     def _wake_time(self) -> float | None:
         """When `_watch` has something to do."""
@@ -246,4 +253,4 @@ class Runtime:
             return None
         if self._inquiry is not None:
             return self._inquiry.needed
-        return None if self._warm else self._progress + self._deadline * _WARM_UP
+        return None if self._warned == self._results else self._progress + self._deadline * _EARLY

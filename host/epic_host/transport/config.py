@@ -3,7 +3,11 @@
     {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.11": 0, "127.0.0.12": 1}}
     {"kind": "packet", "ports": {"0": "veth0", "1": "veth1"}, "address": "10.0.0.2"}
 
-Both take "faults": {"loss", "duplicate", "reorder", "corrupt", "seed"} and "capture": FILE.
+A peer of udp may be a network, `"127.20.1.0/24": 2`: all its addresses are reached by that port, but for those that a
+longer prefix or the address itself gives another. (A raw socket takes frames by their port, whoever sends them.)
+
+Both take "faults": {"loss", "duplicate", "reorder", "corrupt", "seed"} and "capture": FILE; udp takes "cuts": FILE,
+which names the peers that a cut link keeps away (`epic_host.transport.cut`).
 """
 
 from __future__ import annotations
@@ -42,6 +46,30 @@ def _address(value: object, where: str) -> str:
         raise ConfigError(f"{where} = {value!r}, expected an IPv4 address like 127.0.0.10") from None
 
 
+def _peer(value: object, where: str) -> str:
+    """An address, or a network in its one way of writing."""
+    if not isinstance(value, str) or "/" not in value:
+        return _address(value, where)
+    try:
+        network = ipaddress.IPv4Network(value)
+    except ValueError:
+        raise ConfigError(f"{where} = {value!r}, expected an IPv4 network like 127.20.1.0/24") from None
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
+
+
+def _peers(ports: object, where: str) -> dict[str, int]:
+    """Port numbers by peer."""
+    if not isinstance(ports, Mapping):
+        raise ConfigError(f"{where}: ports = {ports!r}, expected an object of peer address to port number")
+    found: dict[str, int] = {}
+    for key, port in ports.items():
+        peer = _peer(key, f"{where}: peer")
+        if peer in found:
+            raise ConfigError(f"{where}: peer {key} is there twice, expected each address or network once")
+        found[peer] = _port_number(port, f"{where}: peer {key}")
+    return found
+
+
 def _port_number(value: object, where: str) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isdecimal() or int(text) > MAX_PORT:
@@ -68,7 +96,7 @@ class FaultConfig:
 
 @dataclass(frozen=True, slots=True)
 class UdpConfig:
-    """One UDP socket bound to (`address`, 4791); `ports` maps a peer's IP address to the local port number.
+    """One UDP socket bound to (`address`, 4791); `ports` maps a peer's address or network to the local port number.
 
     Several peers may share a port number: ranks on one host, each with its own address, share its link.
     """
@@ -77,25 +105,19 @@ class UdpConfig:
     ports: Mapping[str, int]
     faults: FaultConfig = field(default_factory=FaultConfig)
     capture: str | None = None
+    cuts: str | None = None
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """From the JSON form. Raises ConfigError."""
         where = "udp transport"
-        values = take(data, where, ("kind", "address", "ports"), ("faults", "capture"))
-        ports = values["ports"]
-        if not isinstance(ports, Mapping):
-            raise ConfigError(
-                f"{where}: ports = {ports!r}, expected an object of peer address to port number"
-            )
+        values = take(data, where, ("kind", "address", "ports"), ("faults", "capture", "cuts"))
         return cls(
             address=_address(values["address"], f"{where}: address"),
-            ports={
-                _address(ip, f"{where}: peer"): _port_number(port, f"{where}: peer {ip}")
-                for ip, port in ports.items()
-            },
+            ports=_peers(values["ports"], where),
             faults=FaultConfig.from_dict(values.get("faults", {})),
-            capture=_capture(values.get("capture"), where),
+            capture=_file(values, "capture", where),
+            cuts=_file(values, "cuts", where),
         )
 
 
@@ -129,13 +151,14 @@ class PacketConfig:
             ports={_port_number(port, where): interface for port, interface in ports.items()},
             address=None if address is None else _address(address, f"{where}: address"),
             faults=FaultConfig.from_dict(values.get("faults", {})),
-            capture=_capture(values.get("capture"), where),
+            capture=_file(values, "capture", where),
         )
 
 
-def _capture(value: object, where: str) -> str | None:
+def _file(values: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = values.get(key)
     if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{where}: capture = {value!r}, expected a file name")
+        raise ConfigError(f"{where}: {key} = {value!r}, expected a file name")
     return value
 
 

@@ -10,10 +10,13 @@ import errno
 import socket
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from epic_host.transport.base import BATCH, FRAME_BYTES, BaseTransport, enlarge_buffers
 from epic_host.transport.config import UdpConfig
+from epic_host.transport.cut import Cut
+from epic_host.transport.ports import PortMap
 from epic_models.reference.group import Edge
 from epic_spec import codec
 from epic_spec.errors import ConfigError
@@ -34,7 +37,8 @@ class UdpTransport(BaseTransport[Destination]):
 
     def __init__(self, config: UdpConfig) -> None:
         self._address = config.address
-        self._ports = dict(config.ports)
+        self._ports = PortMap(config.ports)
+        self._cut = Cut(Path(config.cuts)) if config.cuts else None
         self._socket = _bound(config.address)
         try:
             super().__init__(config)
@@ -66,6 +70,8 @@ class UdpTransport(BaseTransport[Destination]):
 
     def send(self, port: int, packet: Packet, now: float) -> None:
         """Send a packet; its destination address, not `port`, says where it goes."""
+        if self._cut is not None and self._cut.blocks(packet.dst_ip, now):
+            return
         data = codec.encode_datagram(packet, icrc=packet.icrc_ok)
         self._push((packet.dst_ip, packet.dscp << 2 | packet.ecn), data, now, 0)
 
@@ -89,6 +95,8 @@ class UdpTransport(BaseTransport[Destination]):
                 size, ancillary, _, (address, sport) = receive(buffers, _ANCILLARY)
             except BlockingIOError:
                 break
+            if self._cut is not None and self._cut.blocks(address, now):
+                continue
             self._received += 1
             ecn = ancillary[0][2][0] & 3 if ancillary else 0
             frame = codec.frame_of_datagram(view[:size], address, self._address, sport, ecn=ecn)
@@ -101,6 +109,10 @@ class UdpTransport(BaseTransport[Destination]):
             else:
                 arrived.append((port, packet))
         return arrived
+
+    def faults(self) -> dict[str, int]:
+        """As every transport; with `cuts` also how many frames a `cut` link kept away, both ways."""
+        return super().faults() | ({} if self._cut is None else {"cut": self._cut.dropped})
 
     def close(self) -> None:
         """Close the socket and the capture."""
