@@ -1,8 +1,9 @@
 """Entry point of every process that a run starts: `python -m epic_testbed.child [OPTIONS] WHAT FILE`.
 
-`switch FILE` serves a software switch, `bmv2 FILE` a BMv2, `rank FILE` is one rank's worker. Before anything heavy is
-imported the process ties its life to its parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a
-network namespace (`--netns NAME`), so that threads which libraries start are in it too.
+`switch FILE` serves a software switch, `bmv2 FILE` a BMv2, `manager FILE` a manager, `rank FILE` is one rank's
+worker, `chaos FILE` hosts ranks of the chaos test. Before anything heavy is imported the process ties its life to its
+parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a network namespace (`--netns NAME`), so that
+threads which libraries start are in it too.
 """
 
 from __future__ import annotations
@@ -45,12 +46,21 @@ def main(argv: list[str]) -> None:
             from epic_testbed import bmv2
 
             bmv2.serve(Path(path))
+        elif what == "manager":
+            from epic_host.manager.config import ManagerConfig
+            from epic_host.manager.server import run
+
+            run(ManagerConfig.from_file(Path(path)), lambda: print("ready", flush=True))
         elif what == "rank":
             from epic_testbed import worker
 
             worker.main(path)
+        elif what == "chaos":
+            from epic_testbed.chaosmonkey import worker as chaos_worker
+
+            chaos_worker.main(path)
         else:
-            raise SystemExit(f"unknown child {what!r}, expected switch, bmv2 or rank")
+            raise SystemExit(f"unknown child {what!r}, expected switch, bmv2, manager, rank or chaos")
     except EpicError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from epic_testbed.chaosmonkey import command as chaosmonkey
 from epic_testbed.proofs import cli as proofs
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
@@ -97,8 +98,9 @@ Set = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `run`, `testbed` and `check` to the command."""
+    """Add `run`, `testbed`, `chaos` and `check` to the command."""
     proofs.register(app)
+    chaosmonkey.register(app)
     app.command("run")(run)
     testbed = typer.Typer(help="Trees of switches for hands-on work.", no_args_is_help=True)
     testbed.command("up")(up)
@@ -167,6 +169,14 @@ def run(
     ] = None,
     switch: SwitchName = Switch.soft,
     parameters: Set = None,
+    manager: Annotated[
+        bool | None,
+        typer.Option(
+            help="A manager gives the group its path: collectives survive a lost switch. Without one the group is"
+            " installed once. Default: with one, but for --switch rtl, whose slow simulation needs timers of its own.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring up a tree of switches and ranks, run collectives over real sockets, check every element against
@@ -202,7 +212,8 @@ def run(
         setup.params, setup.ranks, collective, op, dtype, size, iterations, pairs, reproducible
     )
     work = Work(cases, iterations, reproducible, back_to_back, chaos.parse(kill or [], silent or [], setup))
-    raise typer.Exit(run.run(setup, work, as_json))
+    managed = setup.switch.rto_min_us is None if manager is None else manager
+    raise typer.Exit(run.run(setup, work, as_json, managed))
 
 
 def up(

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from epic_testbed import verify
 from epic_testbed.options import Setup
-from epic_testbed.report import RESENT, Failure, Report, Row
+from epic_testbed.report import RESENT, Epoch, Failure, Report, Row
 
 # Columns of the row table: heading, width, and whether it is set to the right.
 _COLUMNS = (
@@ -100,6 +100,17 @@ class ConsoleDisplay:
         """A node's error, as it comes."""
         self._console.print(f"[red]{escape(str(failure))}[/red]", highlight=False, soft_wrap=True)
 
+    def epoch(self, epoch: Epoch) -> None:
+        """A path of the group after its first."""
+        if epoch.resume or epoch.reason != "granted":
+            self._console.print(
+                f"epoch {epoch.epoch}: path {epoch.path} from cell {epoch.resume} on ({epoch.reason})",
+                style="yellow",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+
     def close(self) -> None:
         """Take the progress line away."""
         if self._progress is not None:
@@ -122,6 +133,8 @@ class ConsoleDisplay:
         out.print()
         out.print(counter_table(report.counters))
         out.print()
+        for line in decision_lines(report):
+            out.print(line, highlight=False, markup=False, soft_wrap=True)
         link, fastest = report.setup.link_gbps, max((row.gbps for row in report.done), default=0.0)
         if link is not None:
             out.print(
@@ -129,6 +142,8 @@ class ConsoleDisplay:
                 highlight=False,
                 soft_wrap=True,
             )
+        if report.killed:
+            out.print(f"killed on request: {', '.join(report.killed)}", highlight=False, soft_wrap=True)
         if report.ok:
             out.print(
                 f"[green]OK[/green]: {len(report.rows)} collectives x {report.iterations} iterations, "
@@ -137,8 +152,6 @@ class ConsoleDisplay:
                 soft_wrap=True,
             )
             return
-        if report.killed:
-            out.print(f"killed on request: {', '.join(report.killed)}", highlight=False, soft_wrap=True)
         out.print(f"[red]FAILED[/red]: {escape(report.verdict())}", highlight=False, soft_wrap=True)
 
     def _show(self) -> Progress:
@@ -178,6 +191,19 @@ class SilentDisplay:
 
     def failure(self, failure: Failure) -> None:
         """Nothing."""
+
+    def epoch(self, epoch: Epoch) -> None:
+        """Nothing."""
+
+
+def decision_lines(report: Report) -> list[str]:
+    """How the cells travelled, and what the manager decided."""
+    if not report.managed:
+        return []
+    count = len(report.epochs)
+    lines = [f"path {report.path}, {count} epoch{'s' * (count != 1)}; the manager's decisions:"]
+    lines += [f"  epoch {d['epoch']}: {d['path']} ({d['reason']}): {d['text']}" for d in report.decisions]
+    return lines
 
 
 def heading(setup: Setup, iterations: int) -> list[str]:

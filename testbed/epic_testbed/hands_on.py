@@ -53,6 +53,7 @@ def up(setup: Setup, directory: str | None = None) -> Testbed:
             _write(target, session, namespaces)
             session.run.about["directory"] = str(target)
             session.run.about["control"] = session.group.control
+            session.run.about["phase"] = "up"
             session.run.save()
         except BaseException:
             with undisturbed():

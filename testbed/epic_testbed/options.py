@@ -79,6 +79,8 @@ class Setup:
     capture: str | None = None
     trace: str | None = None
     parameters: switches.Parameters = field(default_factory=dict)
+    # Of links whose topology does not say.
+    mtu: int | None = None
 
     @property
     def engine(self) -> str:
@@ -169,6 +171,7 @@ def make_setup(
         capture,
         trace,
         dict(parameters or {}),
+        mtu,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from epic_models.reference.group import GroupParams
 from epic_testbed import verify
 from epic_testbed.cases import Case, algbw
 from epic_testbed.options import Setup
@@ -93,9 +94,26 @@ class Failure:
         return f"{self.node}: {self.kind}{when}: {self.message}{more}"
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch of the group: its path, "network" or "host", from which cell on, and why."""
+
+    epoch: int
+    path: str
+    resume: int
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return asdict(self)
+
+
 @dataclass(slots=True)
 class Report:
-    """Everything about a run. `counters` and `faults_by_node` are by node name."""
+    """Everything about a run. `counters` and `faults_by_node` are by node name.
+
+    With a manager (`managed`) the group had `epochs`, and the manager made `decisions` about it.
+    """
 
     setup: Setup
     iterations: int
@@ -105,12 +123,24 @@ class Report:
     failures: list[Failure] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    managed: bool = False
+    epochs: list[Epoch] = field(default_factory=list)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def empty(cls, setup: Setup, cases: Sequence[Case], iterations: int, reproducible: bool) -> Report:
         """Before anything has run."""
         rows = [Row(case, verify.path_of(case, setup.params, reproducible)) for case in cases]
         return cls(setup, iterations, rows)
+
+    def agreed(self, params: GroupParams) -> None:
+        """What the group has, which may be less than what was asked for."""
+        self.setup = replace(self.setup, params=params)
+
+    @property
+    def path(self) -> str:
+        """The path of the newest epoch; an installed group has the network's."""
+        return max(self.epochs, key=lambda epoch: epoch.epoch).path if self.epochs else "network"
 
     @property
     def done(self) -> list[Row]:
@@ -172,9 +202,13 @@ class Report:
             "faults": dict(self.faults),
             "retransmissions": self.retransmissions,
             "counters": self.counters,
+            "managed": self.managed,
+            "path": self.path,
+            "epochs": [epoch.to_dict() for epoch in self.epochs],
+            "decisions": self.decisions,
+            "killed": list(self.killed),
         }
         if not self.ok:
             result["error"] = self.error()
             result["failures"] = [failure.to_dict() for failure in self.failures]
-            result["killed"] = list(self.killed)
         return result

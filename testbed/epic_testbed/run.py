@@ -18,8 +18,10 @@ from epic_testbed.supervisor import Supervisor, Work
 EXIT_OK, EXIT_FAILED, EXIT_SIGNAL = 0, 1, 128
 
 
-def run(setup: Setup, work: Work, as_json: bool) -> int:
-    """Run and print. The exit code: 0 all right, 1 something failed, 128 + n for signal n.
+def run(setup: Setup, work: Work, as_json: bool, managed: bool = True) -> int:
+    """Run and print; a manager chooses the group's path, which is installed once where `managed` is False.
+
+    The exit code: 0 all right, 1 something failed, 128 + n for signal n.
 
     Raises ConfigError and StartError when the run could not begin; nothing is left then either.
     """
@@ -30,7 +32,7 @@ def run(setup: Setup, work: Work, as_json: bool) -> int:
         print(f"epic: cleaned up after run {run_id}, whose owner is gone", file=sys.stderr)
     number = 0
     try:
-        with interruptible(), Session(setup, "run") as session:
+        with interruptible(), Session(setup, "run", managed=managed) as session:
             supervisor = Supervisor(session, work, display)
             try:
                 report = supervisor.run()

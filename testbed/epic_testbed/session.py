@@ -1,4 +1,4 @@
-"""A testbed being up: namespaces, switch processes, the installed group, and the end of all that."""
+"""A testbed being up: namespaces, switch processes, a manager or an installed group, and the end of all that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from epic_host.control import EngineClient
 from epic_models.reference.group import GroupPlan
 from epic_models.reference.tree import build_group
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, netns, registry
+from epic_testbed import addressing, managing, netns, registry
+from epic_testbed.managing import Access, Managing
 from epic_testbed.options import Setup
 from epic_testbed.processes import Child, Children
 from epic_testbed.registry import Process, Run
@@ -31,10 +32,12 @@ class StartError(EpicError):
 class Session:
     """Brings a Setup up (`start`) and takes it down (`close`, or the end of a `with`).
 
-    With `owned` False the processes outlive this one: `epic testbed up`.
+    With `owned` False the processes outlive this one: `epic testbed up`. `managed`: a manager gives the group its
+    path, `manager` is its process and `managing` what is asked of it; otherwise the group is installed once and
+    stays.
     """
 
-    def __init__(self, setup: Setup, kind: str, owned: bool = True) -> None:
+    def __init__(self, setup: Setup, kind: str, owned: bool = True, managed: bool = False) -> None:
         self.setup = setup
         self.owned = owned
         if setup.transport == "udp":
@@ -48,11 +51,14 @@ class Session:
             "ranks": setup.ranks,
             "transport": setup.transport,
             "subnet": setup.plan.subnet,
+            "phase": "starting",
         }
         self.run: Run = registry.create(kind, about)
         self.children = Children(self.run.path, die_with_parent=owned)
         self.switches: dict[str, Child] = {}
         self.group: GroupPlan = self._build_group()
+        self.managing = Managing(setup, self.run.path, self.group.control) if managed else None
+        self.manager: Child | None = None
         self._clients: dict[str, EngineClient] = {}
 
     def __enter__(self) -> Self:
@@ -77,7 +83,18 @@ class Session:
         """The transport configuration of a rank or switch, faults and capture included."""
         plan = self.setup.plan
         config = dict(plan.ranks[node] if isinstance(node, int) else plan.switches[node])
-        name = f"r{node}" if isinstance(node, int) else node
+        return config | self._extras(f"r{node}" if isinstance(node, int) else node)
+
+    def own_transport_of(self, rank: int) -> dict[str, Any]:
+        """What a rank adds to the transport that the manager gives it."""
+        extras = self._extras(f"r{rank}")
+        if self.setup.transport == "udp":
+            return extras
+        config = {k: v for k, v in self.setup.plan.ranks[rank].items() if k != "address"}
+        return config | extras
+
+    def _extras(self, name: str) -> dict[str, Any]:
+        config: dict[str, Any] = {}
         if self.setup.faults.any:
             config["faults"] = self.setup.faults.of(name, self.setup.seed)
         if self.setup.capture is not None:
@@ -92,7 +109,7 @@ class Session:
         return str(Path(self.setup.trace).absolute() / f"{name}.ndjson")
 
     def start(self) -> None:
-        """Namespaces, then switches, each with its control socket. `install` waits for them."""
+        """Namespaces, then the manager and switches, each with its control socket. `install` waits for them."""
         plan, kind = self.setup.plan, self.setup.switch
         if kind.prepare is not None:
             kind.prepare(self.setup.params.mode, self.setup.parameters)
@@ -101,6 +118,9 @@ class Session:
             self.run.namespaces = [self.run.namespace(node) for node in nodes]
             self.run.save()
             netns.create(nodes, plan.veths, self.run.namespace)
+        if self.managing is not None:
+            path = self.managing.write_files()
+            self.manager = self.children.spawn(managing.NODE, "manager", path)
         for name in plan.switches:
             config = {
                 "name": name,
@@ -127,6 +147,11 @@ class Session:
         self.run.processes = [Process.of(child.node, child.pid) for child in self.children.all]
         self.run.save()
 
+    def note(self, key: str, value: str) -> None:
+        """Something about the run, for `epic testbed status`."""
+        self.run.about[key] = value
+        self.run.save()
+
     def await_ready(self, children: list[Child], is_ready: Any, what: str) -> None:
         """Wait until every child has written a line for which `is_ready(line)` holds.
 
@@ -151,6 +176,17 @@ class Session:
         for name, entry in self.group.engines.items():
             self._clients[name] = EngineClient(self.group.control[name])
             self._clients[name].install(entry)
+
+    def create_group(self, reproducible: bool) -> Access:
+        """Let the manager create the group; it and the switches must be ready.
+
+        Raises ConfigError, ResourceError, EpicError.
+        """
+        assert self.managing is not None
+        access = self.managing.create(reproducible)
+        for name in self.group.engines:
+            self._clients[name] = EngineClient(self.group.control[name])
+        return access
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Counters of every switch that answers, by name."""

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from epic_models.reference.group import GroupParams
 from epic_testbed.cases import Case
 from epic_testbed.chaos import Chaos, Kill
 from epic_testbed.options import Setup
 from epic_testbed.processes import Child
-from epic_testbed.report import FAULTS, Failure, Report, Row
+from epic_testbed.report import FAULTS, Epoch, Failure, Report, Row
 from epic_testbed.session import Session
 
 # After a rank or switch is gone the others have the group's deadline to say so, and this much to do it in.
@@ -25,6 +26,8 @@ GRACE_SECONDS = 5.0
 # A rank whose process says nothing at all, not even that it is alive, is taken for hung after this.
 SILENCE_SECONDS = 60.0
 _TICK = 0.1
+# The file in a run's directory that tells ranks how to join.
+_ACCESS = "access.json"
 
 
 class Display(Protocol):
@@ -44,6 +47,9 @@ class Display(Protocol):
 
     def failure(self, failure: Failure) -> None:
         """A node has failed."""
+
+    def epoch(self, epoch: Epoch) -> None:
+        """The group has a path, its first or another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Supervisor:
         self._give_up: float | None = None
         self._gone: set[str] = set()
         self.report = Report.empty(self._setup, work.cases, work.iterations, work.reproducible)
+        self.report.managed = session.managing is not None
 
     def run(self) -> Report:
         """Bring everything up, run the cases, collect.
@@ -83,6 +90,7 @@ class Supervisor:
         begin = time.monotonic()
         self._bring_up()
         self._begun = time.monotonic()
+        self._session.note("phase", "collectives")
         self._display.begin(self.report)
         for rank, child in self._ranks.items():
             child.tell("go")
@@ -97,18 +105,29 @@ class Supervisor:
 
     def _bring_up(self) -> None:
         session, display = self._session, self._display
+        managed = session.managing is not None
         display.phase(f"starting {len(self._setup.plan.switches)} switches and {self._setup.ranks} ranks")
         session.start()
-        session.write("group.json", session.group.to_dict())
+        if not managed:
+            session.write("group.json", session.group.to_dict())
         for rank in range(self._setup.ranks):
             path = session.write(f"r{rank}.json", self._rank_file(rank))
             namespace = session.namespace_of(self._setup.plan.hosts[rank])
             self._ranks[rank] = session.children.spawn(f"r{rank}", "rank", path, namespace)
         session.record()
         children = list(self._ranks.values())
-        self._await([*session.switches.values(), *children], ("ready", "loaded"), "process")
-        display.phase("installing the group")
-        session.install()
+        others = (
+            list(session.switches.values())
+            if session.manager is None
+            else [session.manager, *session.switches.values()]
+        )
+        self._await([*others, *children], ("ready", "loaded"), "process")
+        if managed:
+            display.phase("creating the group")
+            session.write(_ACCESS, session.create_group(self._work.reproducible).to_dict())
+        else:
+            display.phase("installing the group")
+            session.install()
         for child in children:
             child.tell("open")
         self._await(children, ("ready",), "rank")
@@ -116,23 +135,35 @@ class Supervisor:
     def _await(self, children: list[Child], events: tuple[str, ...], what: str) -> None:
         def is_ready(line: str) -> bool:
             # A switch says `ready`, a rank a JSON object.
-            return line.strip() == "ready" or (line.startswith("{") and json.loads(line)["event"] in events)
+            if not line.startswith("{"):
+                return line.strip() == "ready"
+            said = json.loads(line)
+            if "params" in said:
+                self.report.agreed(GroupParams.from_dict(said["params"]))
+            return said["event"] in events
 
         self._session.await_ready(children, is_ready, what)
 
     def _rank_file(self, rank: int) -> dict[str, Any]:
-        return {
+        session, directory = self._session, self._session.run.path
+        file: dict[str, Any] = {
             "rank": rank,
-            "group": str(self._session.run.path / "group.json"),
-            "transport": self._session.transport_of(rank),
+            "levels": self._setup.plan.tree.depth(),
             "cases": [case.to_dict() for case in self._work.cases],
             "iterations": self._work.iterations,
             "seed": self._setup.seed,
             "reproducible": self._work.reproducible,
             "back_to_back": self._work.back_to_back,
             "silent": rank in self._work.chaos.silent,
-            "trace": self._session.trace_of(rank),
+            "trace": session.trace_of(rank),
         }
+        if session.managing is None:
+            return file | {"group": str(directory / "group.json"), "transport": session.transport_of(rank)}
+        file |= {"access": str(directory / _ACCESS), "transport": session.own_transport_of(rank)}
+        if self._setup.transport == "netns":
+            # Its hosts reach each other by switches only: where a switch is lost, no other path will come.
+            file["patience"] = self._setup.params.deadline_us * 1e-6
+        return file
 
     def _step(self) -> None:
         """Wait a little for lines, take what came, and look at the clocks."""
@@ -143,7 +174,7 @@ class Supervisor:
         for child, line in self._session.children.wait(wait):
             if line is None:
                 self._ended(child)
-            elif child.node not in self._session.switches:
+            elif child in self._ranks.values():
                 self._take(int(child.node[1:]), json.loads(line))
         self._check_clocks(time.monotonic())
 
@@ -180,6 +211,11 @@ class Supervisor:
                     tuple(line["edges"]),
                 )
             )
+        elif event == "epoch":
+            began = Epoch(line["epoch"], line["path"], line["resume"], line["reason"])
+            if began not in self.report.epochs:
+                self.report.epochs.append(began)
+                self._display.epoch(began)
         elif event == "done":
             self._running.discard(rank)
             self.report.add_counters(f"r{rank}", line["counters"], line["faults"])
@@ -187,8 +223,13 @@ class Supervisor:
     def _ended(self, child: Child) -> None:
         """A process ended while the run goes on: that is a failure, whoever did it."""
         self._gone.add(child.node)
+        if child is self._session.manager:
+            self._fail(Failure("manager", "ended", self._why(child)))
+            return
         if child.node in self._session.switches:
-            self._fail(Failure(f"switch {child.node}", "ended", self._why(child)))
+            # With a manager the collectives are to survive what was asked for.
+            if self._session.managing is None or child.node not in self.report.killed:
+                self._fail(Failure(f"switch {child.node}", "ended", self._why(child)))
             return
         rank = int(child.node[1:])
         if rank in self._running or rank in self._work.chaos.silent:
@@ -223,9 +264,11 @@ class Supervisor:
             self._fail(Failure(f"rank {rank}", "hung", text))
 
     def _collect(self) -> None:
-        """Counters of the switches and of ranks that never reported `done`, then let the ranks go."""
+        """Counters of the switches, the manager's decisions, then let the ranks go."""
         for name, counters in self._session.counters().items():
             faults = {key: counters.get(f"fault_{key}", 0) for key in FAULTS}
             self.report.add_counters(name, counters, faults)
+        if self._session.managing is not None:
+            self.report.decisions = self._session.managing.decisions()
         for child in self._ranks.values():
             child.tell("quit")

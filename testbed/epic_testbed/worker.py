@@ -1,10 +1,11 @@
 """One rank of a run: opens a Communicator, runs the cases, checks each result, and reports on standard
 output.
 
-Talks to the supervisor in lines. It hears `go`, then `quit`; it says one JSON object a line:
+Talks to the supervisor in lines. It hears `open`, `go`, then `quit`; it says one JSON object a line:
 
     {"event": "loaded"}                                       modules are imported
-    {"event": "ready"}                                        the transport is open (after `open`)
+    {"event": "ready", "params"}                              the transport is open, there is a path (after `open`)
+    {"event": "epoch", "epoch", "path", "resume", "reason"}   one began, the first included; there is a manager
     {"event": "alive"}                                        every few seconds, whatever goes on
     {"event": "iteration", "case", "iteration", "us", "wrong", "err", "at"}
     {"event": "error", "case", "kind", "message", "ranks", "edges", "at"}
@@ -16,6 +17,7 @@ Talks to the supervisor in lines. It hears `go`, then `quit`; it says one JSON o
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import signal
 import sys
@@ -43,10 +45,14 @@ _output = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the supervisor wrote for this rank."""
+    """What the supervisor wrote for this rank.
+
+    Without a manager `group` is the plan of the installed group. With one, `access` names the file that says how to
+    join, which is there when `open` is heard. `levels`: of switches in the tree.
+    """
 
     rank: int
-    group: GroupPlan
+    levels: int
     transport: dict[str, Any]
     cases: list[Case]
     iterations: int
@@ -55,14 +61,16 @@ class Work:
     back_to_back: bool
     silent: bool
     trace: str | None = None
+    group: str | None = None
+    access: str | None = None
+    patience: float | None = None
 
     @classmethod
     def load(cls, path: str) -> Work:
         """From the file that the supervisor wrote."""
         data = json.loads(Path(path).read_text())
-        group = GroupPlan.from_dict(json.loads(Path(data.pop("group")).read_text()))
         cases = [Case(**case) for case in data.pop("cases")]
-        return cls(group=group, cases=cases, **data)
+        return cls(cases=cases, **data)
 
 
 def say(event: str, **fields: Any) -> None:
@@ -140,7 +148,7 @@ class Runner:
     def __init__(self, work: Work, comm: Communicator) -> None:
         self._work = work
         self._comm = comm
-        self._levels = _levels(work.group)
+        self._epochs = 0
         self.case = 0
 
     def run(self) -> None:
@@ -152,7 +160,7 @@ class Runner:
 
     def _iterate(self, case: Case, iteration: int) -> None:
         work = self._work
-        inputs = Inputs(case, self.case, iteration, work.seed, work.group.params.world_size)
+        inputs = Inputs(case, self.case, iteration, work.seed, self._comm.world_size)
         # In place every other time; otherwise what was sent has to stay as it was.
         send, recv = arrays(inputs, work.rank, in_place=iteration % 2 == 1)
         before = send.copy() if send is not None and recv is not None else None
@@ -162,6 +170,7 @@ class Runner:
         begin = time.perf_counter()
         got = call(self._comm, case, send, recv)
         seconds = time.perf_counter() - begin
+        self.tell_epochs()
         verdict = self._judge(inputs, got)
         if before is not None and send is not None and send.tobytes() != before.tobytes():
             verdict = verify.Verdict(verdict.wrong + 1, verdict.max_abs_err)
@@ -176,20 +185,23 @@ class Runner:
         )
 
     def _judge(self, inputs: Inputs, got: Array | None) -> verify.Verdict:
-        path = verify.path_of(inputs.case, self._work.group.params, self._work.reproducible)
-        wanted = verify.expected(inputs, self._work.rank, path, self._levels)
+        path = verify.path_of(inputs.case, self._comm.params, self._work.reproducible)
+        wanted = verify.expected(inputs, self._work.rank, path, self._levels())
         if wanted is None:
             return verify.Verdict(0 if got is None else 1, 0.0)
         return verify.Verdict(wanted.values.size, 0.0) if got is None else wanted.judge(got)
 
+    def tell_epochs(self) -> None:
+        """Say which epochs have begun since it was said last."""
+        epochs = self._comm.epochs if self._work.access is not None else ()
+        for epoch in epochs[self._epochs :]:
+            say("epoch", epoch=epoch.epoch, path=epoch.path, resume=epoch.resume, reason=epoch.reason)
+        self._epochs = len(epochs)
 
-def _levels(group: GroupPlan) -> int:
-    """Levels of engines in the tree."""
-
-    def below(name: str) -> int:
-        return 1 + max((below(c) for c in group.children[name] if isinstance(c, str)), default=0)
-
-    return below(group.root)
+    def _levels(self) -> int:
+        """How often a value is rounded to 16 bits at most: at each level of switches, or at each rank."""
+        hosts = any(epoch.path == "host" for epoch in self._comm.epochs)
+        return max(self._work.levels, self._comm.world_size if hosts else 0)
 
 
 def guarded(runner: Runner, action: Callable[[], None]) -> bool:
@@ -212,24 +224,46 @@ def guarded(runner: Runner, action: Callable[[], None]) -> bool:
     return True
 
 
+def _communicator(work: Work) -> Communicator:
+    """The rank's communicator: of the installed group, or of the manager's."""
+    options: dict[str, Any] = {"reproducible": work.reproducible, "trace": work.trace}
+    if work.access is None:
+        assert work.group is not None
+        plan = GroupPlan.from_dict(json.loads(Path(work.group).read_text()))
+        return Communicator(work.rank, plan, work.transport, **options)
+    access = json.loads(Path(work.access).read_text())
+    return Communicator.join(
+        access["manager"],
+        access["group"],
+        work.rank,
+        join_token=access["join_token"],
+        transport=work.transport,
+        patience=work.patience,
+        **options,
+    )
+
+
 def main(path: str) -> None:
     """The life of a rank's process. Exit code 0 when all went well, 1 after an error."""
     work = Work.load(path)
+    if work.access is not None:
+        # What joining needs takes a while to import.
+        importlib.import_module("epic_host.managed")
     say("loaded")
     hear("open")
-    comm = Communicator(
-        work.rank, work.group, work.transport, reproducible=work.reproducible, trace=work.trace
-    )
-    say("ready")
+    comm = _communicator(work)
+    say("ready", params=comm.params.to_dict())
     hear("go")
     threading.Thread(target=beat, daemon=True).start()
     runner = Runner(work, comm)
+    runner.tell_epochs()
     good = True
     if work.silent:
         # Like a rank whose program is stuck elsewhere: here, and alive, but it calls nothing.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     else:
         good = guarded(runner, runner.run)
+    runner.tell_epochs()
     say("done", counters=comm.counters(), faults=comm.faults())
     # Stay until all are done: a peer may still need this rank to answer.
     hear("quit")

@@ -57,15 +57,34 @@ def test_captures_of_switches_show_whole_frames(tmp_path: Path) -> None:
         "2",
     )
     data = (tmp_path / "s0.pcap").read_bytes()
-    # The MAC addresses of the plan: port 0 of the switch, and rank 0.
-    assert bytes.fromhex("02010a2f5b65") + bytes.fromhex("02000a2f5b0a") in data
+    # The MAC addresses of the fabric: the switch's, the same on all its ports, and rank 0's.
+    assert bytes.fromhex("02000a2f5b65") + bytes.fromhex("02000a2f5b0a") in data
 
 
 def test_a_dead_switch_is_found_on_links_too() -> None:
     report = run(
-        *NETNS, "--kill", "switch:s2@0.2", "--deadline", "1", "--size", "1M", "--dtype", "int32", expect=1
+        *NETNS,
+        "--no-manager",
+        "--kill",
+        "switch:s2@0.2",
+        "--deadline",
+        "1",
+        "--size",
+        "1M",
+        "--dtype",
+        "int32",
+        expect=1,
     )
     assert {f["node"] for f in report["failures"]} == {"switch s2", *(f"rank {rank}" for rank in range(4))}
+
+
+def test_where_hosts_reach_switches_only_no_other_path_is_promised() -> None:
+    report = run(
+        *NETNS, "--kill", "switch:s2@0.2", "--deadline", "1", "--size", "1M", "--dtype", "int32", expect=1
+    )
+    assert {f["node"] for f in report["failures"]} == {f"rank {rank}" for rank in range(4)}
+    assert all(f["kind"] in ("PeerLostError", "AbortedError") for f in report["failures"]), report["failures"]
+    assert any("s2" in d["text"] for d in report["decisions"])
 
 
 def test_kill_9_of_the_run_leaves_namespaces_only_until_the_next_run() -> None:

@@ -179,8 +179,14 @@ def test_a_killed_rank_is_named_by_all_others_within_the_deadline(mode: str) -> 
 
 
 @pytest.mark.parametrize(("mode", "switch"), [("1", "s1"), ("2", "s1"), ("3", "s1"), ("3", "s0")])
-def test_a_killed_switch_is_named_by_all_ranks_within_the_deadline(mode: str, switch: str) -> None:
-    report = run("--mode", mode, "--kill", f"switch:{switch}@0.3", "--deadline", "1", *BUSY, expect=1)
+def test_without_a_manager_a_killed_switch_is_named_by_all_ranks_within_the_deadline(
+    mode: str, switch: str
+) -> None:
+    report = run(
+        "--no-manager", "--mode", mode, "--kill", f"switch:{switch}@0.3", "--deadline", "1", *BUSY, expect=1
+    )
+    assert report["managed"] is False
+    assert (report["path"], report["epochs"], report["decisions"]) == ("network", [], [])
     failures = {f["node"]: f for f in report["failures"]}
     assert failures.pop(f"switch {switch}")["message"] == "killed by SIGKILL"
     assert set(failures) == {f"rank {rank}" for rank in range(4)}
@@ -255,14 +261,14 @@ class Running:
         self.pids: dict[str, int] = {}
 
     def wait_for_collectives(self) -> None:
-        """Until its ranks run: they are in the record, and have had a second."""
-        deadline = time.monotonic() + 30
+        """Until its ranks run collectives: the record says so."""
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             mine = [r for r in registry.runs() if r.owner and r.owner.pid == self.popen.pid]
-            if mine and any(p.node == "r0" for p in mine[0].processes):
+            if mine and mine[0].about["phase"] == "collectives":
                 self.id = mine[0].id
                 self.pids = {p.node: p.pid for p in mine[0].processes}
-                time.sleep(1.5)
+                time.sleep(0.5)
                 return
             time.sleep(0.1)
         raise AssertionError("the run did not come up")
@@ -305,7 +311,7 @@ def test_a_signal_ends_the_run_and_nothing_is_left(number: signal.Signals) -> No
 def test_kill_9_of_the_run_ends_its_processes_and_the_next_run_cleans_up() -> None:
     running = Running()
     running.wait_for_collectives()
-    assert len(processes_of(running.id)) == 7
+    assert len(processes_of(running.id)) == 8
     running.popen.kill()
     running.popen.communicate(timeout=30)
     deadline = time.monotonic() + 5
