@@ -11,12 +11,12 @@ ARGS ?=
 APT := iproute2:ip tshark:tshark default-jre-headless:java
 APT_RTL := iverilog:iverilog g++:g++ perl:perl liblz4-dev:/usr/include/lz4.h zlib1g-dev:/usr/include/zlib.h
 
-.PHONY: help setup apt run test verify lint generated format clean
+.PHONY: help setup apt run test test-torch verify lint generated format clean
 # Only what tests the RTL needs its tools.
 test verify: APT += $(APT_RTL)
 
 help: ## what the targets do
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 setup: apt $(VENV)/.stamp ## apt packages where missing, and .venv with .venv/bin/epic
 
@@ -65,6 +65,13 @@ test: lint build/p4rt-shell-venv/.stamp $(VENV)/.stamp-rtl ## lint, proofs, then
 	@echo "test: proofs"; $(BIN)/epic check tla --level test
 	@echo "test: pytest on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# torch is a large package, so its tests have an environment of their own and are no part of `make test`.
+test-torch: setup ## tests of the torch.distributed backend
+	@echo "setup: torch in build/torch-venv"
+	@test -x build/torch-venv/bin/python || $(PYTHON) -m venv build/torch-venv
+	@build/torch-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock torch==2.13.0 --editable '.[dev]'
+	@build/torch-venv/bin/python -m pytest tests/host/torch $(ARGS)
 
 verify: setup $(VENV)/.stamp-rtl ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
 	@$(BIN)/epic check tla --level verify
