@@ -85,7 +85,7 @@ class PlacementFigures:
         return asdict(self)
 
 
-def placement(k: int = 16, requests: int = 10_000, live: int = 1_500, seed: int = 1) -> PlacementFigures:
+def placement(k: int = 16, requests: int = 10_000, live: int = 500, seed: int = 1) -> PlacementFigures:
     """Group requests on a fat tree of k^3/4 hosts, as fast as the heuristic places them."""
     fabric = fat_tree(k, engine=engine(SWITCH))
     state = FabricState(Usage(fabric))

@@ -14,13 +14,14 @@ DEFAULT_TYPICAL_BYTES = 1 << 20
 class GroupRequest:
     """A group that is asked for. `hosts[r]` is the host of rank r; a host may have several ranks.
 
-    Limits are of what the job can use, not of what it gets: `payload_bytes` and `window` are upper limits (None: as
-    the engines and links allow), `modes` those it accepts, best first (empty: any). `datatypes`, `operators` are what
-    engines must compute (others are emulated by the hosts or refused, epic.md section 6). `rate_gbps` is what each rank
-    wants to send at most; None: its link's rate. `trees`: how many trees the cells may be dealt over.
-    `path`: "auto" (network, or hosts where that is faster or nothing is to be had), "network" (an error instead of the
-    hosts) or "host". `policy`: name of the policy that shares the fabric out, None: the manager's default.
-    `lease` and `deadline` in seconds.
+    Limits are of what the job can use, not of what it gets: `payload_bytes` is an upper limit (None: as the engines and
+    links allow), `window` the one that is wanted (None: what rate and round trip need), `modes` those it accepts, best
+    first (empty: any). `datatypes` and `operators` are what engines must compute (others are emulated by the hosts or
+    refused, epic.md section 6). `rate_gbps` is what each rank wants to send at most; None: its link's rate. `trees`:
+    how many trees the cells may be dealt over. `path`: "auto" (network, or hosts where that is faster or nothing is to
+    be had), "prefer_network" (the same without asking what is faster), "network" (an error instead of the hosts) or
+    "host". `policy`: name of the policy that shares the fabric out, None: the manager's default. `lease` and `deadline`
+    in seconds.
     """
 
     name: str

@@ -8,7 +8,17 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from epic_host.fabric import agreement, candidates, heuristic, milp, negotiate, resources, state, window
+from epic_host.fabric import (
+    agreement,
+    batch,
+    candidates,
+    heuristic,
+    milp,
+    negotiate,
+    resources,
+    state,
+    window,
+)
 from epic_host.fabric.policies import base, best_effort, queue, spatial, temporal
 from epic_host.fabric.resources import Capacity, Demand, Usage
 from epic_host.fabric.terms import Terms
@@ -319,6 +329,30 @@ mutant(
     lambda self, stage: _COSTS(self, "weight"),
 )
 _COSTS = milp._Problem._costs
+
+mutant(
+    "windows stay small",
+    "the_exact_choice_gives_the_largest_windows_and_then_the_fewest_bytes",
+    batch._Batch,
+    "_widen",
+    lambda self: False,
+)
+mutant(
+    "nobody is exchanged",
+    "the_exact_choice_is_better_than_first_come_first_served",
+    batch._Batch,
+    "__init__",
+    lambda self, fabric, state, requests, weights: _backwards(self, fabric, state, requests, weights),
+)
+_BATCH = batch._Batch.__init__
+
+
+def _backwards(self: Any, *given: Any) -> None:
+    """The widest first, and no second thoughts."""
+    _BATCH(self, *given)
+    self._order.reverse()
+    self._exchange = lambda: False
+
 
 # ---------------------------------------------------------------------------------------------------- policies
 

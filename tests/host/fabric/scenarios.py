@@ -430,6 +430,8 @@ def the_exact_choice_gives_the_largest_windows_and_then_the_fewest_bytes() -> No
     pair = [ask("h0", "h2", name="a"), ask("h0", "h2", name="b")]
     best = solve(state.usage.fabric, state, pair)
     assert sorted(p.trees[0].terms.window for p in best.placements.values()) == [32, 64]
+    batch = place_batch(state.usage.fabric, state, pair).values()
+    assert sorted(p.trees[0].terms.window for p in batch if isinstance(p, Placement)) == [32, 64]
     least = solve(state.usage.fabric, state, pair, Objective(stages=("weight", "bytes")))
     assert [p.trees[0].terms.window for p in least.placements.values()] == [8, 8]
 

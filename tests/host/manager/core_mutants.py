@@ -16,6 +16,7 @@ from epic_host.control.fence import Fence
 from epic_host.manager import groups as groups_module
 from epic_host.manager.book import Book
 from epic_host.manager.core import Core
+from epic_host.manager.deadlines import Deadlines
 from epic_host.manager.engines import Engines
 from epic_host.manager.fleet import Fleet
 from epic_host.manager.groups import Groups
@@ -469,7 +470,7 @@ def fill() -> None:
     mutant("call_again", "FreeingEnds", lossy_life, attribute(Outbox, "make", _call_once))
     mutant("durable", "FreeIsFree", manager_restarts, attribute(Store, "write", _forgetful))
     mutant("store_first", "FreeIsFree", killed_at_writes, attribute(Core, "_store", _release_first))
-    mutant("expire", "ExpiredIsFreed", killed_rank, attribute(Core, "_member_silent", nothing))
+    mutant("expire", "ExpiredIsFreed", killed_rank, attribute(Deadlines, "_member_silent", nothing))
     mutant("expired", "LeaseOrder", running_long, attribute(Leases, "renew", _short))
     mutant("renew_stored", "LeaseOrder", running_long, attribute(Core, "_renew", _only_answer))
     mutant("lost", "LostIsFreed", restart_between_looks, attribute(Groups, "part_lost", nothing))

@@ -126,7 +126,20 @@ def lost(rank: int) -> Any:
     return {"kind": "none"}
 
 
-PROGRAMS = {"everything": everything, "train": train, "lost": lost}
+def lost_in_training(rank: int) -> Any:
+    """Rank 2 dies between two steps of DistributedDataParallel; what `backward` raises at the others."""
+    model = DistributedDataParallel(torch.nn.Linear(8, 4))
+    for step in range(3):
+        if rank == 2 and step == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            model(torch.ones(2, 8)).sum().backward()
+        except Exception as error:
+            return {"kind": type(error).__name__, "text": str(error), "step": step}
+    return {"kind": "none"}
+
+
+PROGRAMS = {"everything": everything, "train": train, "lost": lost, "lost_in_training": lost_in_training}
 
 
 def rank_main(program: str, rank: int, folder: Path) -> None:

@@ -67,6 +67,20 @@ def test_a_rank_that_dies_is_named_to_the_others(world: Callable[..., World], tm
             assert (result["kind"], result["ranks"]) == ("PeerLostError", [2]), result
 
 
+def test_a_rank_that_dies_in_training_ends_the_others_backward_with_its_name(
+    world: Callable[..., World], tmp_path: Path
+) -> None:
+    plan = plan_file(tmp_path, [(range(SIZE), world(tree=two_level(SIZE)))])
+    environment = {"EPIC_GROUP_FILE": str(plan), "TEST_TIMEOUT": "4"}
+    found = processes("lost_in_training", SIZE, tmp_path, environment)
+    for rank, result in enumerate(found):
+        if rank != 2:
+            # torch's reducer makes a RuntimeError of it; the text is ours.
+            assert result["step"] == 1, result
+            assert "PeerLostError" in result["text"] + result["kind"], result
+            assert "2" in result["text"], result
+
+
 @pytest.mark.parametrize(
     ("environment", "message"),
     [

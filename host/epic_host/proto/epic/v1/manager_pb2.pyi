@@ -236,7 +236,7 @@ class GroupSpec(_message.Message):
     trees: _builtins.int
     typical_bytes: _builtins.int
     path: _builtins.str
-    """"auto", "network", "host" """
+    """"auto", "prefer_network", "network", "host" """
     policy: _builtins.str
     lease: _builtins.float
     """Seconds."""
