@@ -1,8 +1,8 @@
 """The fabric of a run, for its manager: the topology's hosts, switches and links with the addresses of the plan.
 
 What a switch offers is narrowed to the run's options (`--icrc none`, `--window`, …), so that what the manager agrees on
-is what was asked for. Over udp any host reaches any other; over netns hosts reach switches only, and a frame has the
-same MAC address on all ports of a switch.
+is what was asked for. Over udp any host reaches any other, and a member's MAC address follows from its IP address; over
+netns hosts reach switches only, and ports have the MAC addresses of their interfaces.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from epic_host.fabric.topology import EngineNode, Fabric, HostNode, Link
 from epic_models.reference.endpoint import EngineCapabilities
-from epic_spec.codec import mac_of_ip
 from epic_testbed.addressing import DEFAULT_MTU
 from epic_testbed.options import Setup
 
@@ -23,32 +22,28 @@ def fabric_of(setup: Setup, control: dict[str, str]) -> Fabric:
     for rank, host in plan.hosts.items():
         members.setdefault(host, []).append(rank)
     hosts = {
-        host: HostNode(host, ",".join(plan.addresses[rank] for rank in ranks), mac_of_host(setup, ranks[0]))
+        host: HostNode(host, ",".join(plan.addresses[rank] for rank in ranks))
         for host, ranks in members.items()
     }
     engines = {
-        name: EngineNode(
-            name, control[name], plan.addresses[name], mac_of_ip(plan.addresses[name]), offer=offer
-        )
-        for name in plan.switches
+        name: EngineNode(name, control[name], plan.addresses[name], offer=offer) for name in plan.switches
     }
     links = []
     for link in setup.topology.used_links(setup.ranks):
         child = members[link.child][0] if link.child in members else link.child
         low, high = plan.ends[child, link.parent]
         made = Link(link.child, link.parent, low.port, high.port, mtu=link.mtu or default_mtu(setup))
-        links.append(made if link.rate_gbps is None else replace(made, rate_gbps=link.rate_gbps))
+        if link.rate_gbps is not None:
+            made = replace(made, rate_gbps=link.rate_gbps)
+        if setup.transport == "netns":
+            made = replace(made, low_mac=low.mac, high_mac=high.mac)
+        links.append(made)
     return Fabric(hosts, engines, tuple(links), source="the run's fabric")
 
 
 def default_mtu(setup: Setup) -> int:
     """MTU of links whose topology does not say."""
     return setup.mtu or DEFAULT_MTU[setup.transport]
-
-
-def mac_of_host(setup: Setup, first: int) -> str | None:
-    """The MAC address that all ranks of a host share over netns; over udp each has its own."""
-    return mac_of_ip(setup.plan.addresses[first]) if setup.transport == "netns" else None
 
 
 def offer_of(setup: Setup) -> EngineCapabilities:

@@ -85,8 +85,8 @@ class Managing:
         return Access(self.address, name, token)
 
     def _path(self) -> str:
-        """Hosts of a run over netns reach switches only; a single rank would not go there by itself."""
-        return "network" if self._setup.transport == "netns" or self._setup.ranks == 1 else "auto"
+        """A run is about its switches, and goes to the hosts when they are lost; over netns those reach no others."""
+        return "network" if self._setup.transport == "netns" else "prefer_network"
 
     def _see_switches(self) -> None:
         until = time.monotonic() + SEEN_SECONDS

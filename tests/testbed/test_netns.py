@@ -57,8 +57,8 @@ def test_captures_of_switches_show_whole_frames(tmp_path: Path) -> None:
         "2",
     )
     data = (tmp_path / "s0.pcap").read_bytes()
-    # The MAC addresses of the fabric: the switch's, the same on all its ports, and rank 0's.
-    assert bytes.fromhex("02000a2f5b65") + bytes.fromhex("02000a2f5b0a") in data
+    # The MAC addresses of the plan: port 0 of the switch, and rank 0.
+    assert bytes.fromhex("02010a2f5b65") + bytes.fromhex("02000a2f5b0a") in data
 
 
 def test_a_dead_switch_is_found_on_links_too() -> None:

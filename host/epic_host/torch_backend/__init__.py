@@ -3,14 +3,17 @@
     EPIC_MANAGER=unix:/run/epic/manager.sock torchrun --nproc-per-node 4 train.py
 
 Needs the extra `epic-inc[torch]`. Where the collectives run: `Options`, or the environment. Importing registers the
-backend for CPU tensors.
+backend for CPU tensors. Its tests are skipped where torch is absent: `python -m pytest tests/host/torch` beside it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch.distributed as dist
+try:
+    import torch.distributed as dist
+except ModuleNotFoundError as error:
+    raise ImportError(f"epic_host.torch_backend: {error}, expected the extra epic-inc[torch]") from None
 
 from epic_host.torch_backend.options import Options
 from epic_host.torch_backend.process_group import EpicProcessGroup

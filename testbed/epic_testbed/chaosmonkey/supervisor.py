@@ -195,7 +195,8 @@ class Supervisor:
             job, name = owner
             if line is None:
                 self._ended(job, name, child)
-            else:
+            elif self._processes[job.plan.name].children.get(name) is child:
+                # What a killed process still said before is of no interest any more.
                 self._take(job, name, json.loads(line))
 
     def _take(self, job: Job, name: str, line: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 import epic_host.torch_backend
 from epic_spec.errors import EpicError
 
-TIMEOUT = timedelta(seconds=20)
+TIMEOUT = timedelta(seconds=120)
 STACKS_SECONDS = 200.0
 
 
