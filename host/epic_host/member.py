@@ -109,10 +109,10 @@ class Member:
         self.rank = rank
         self.began = time.monotonic()
         self._closed = threading.Event()
+        # One for all attempts: an answer that came too late was to this process.
+        incarnation = secrets.token_hex(8)
         answer: pb.JoinGroupResponse = self._persist(
-            lambda: client.join_group(
-                group=group, rank=rank, join_token=join_token, incarnation=secrets.token_hex(8)
-            ),
+            lambda: client.join_group(group=group, rank=rank, join_token=join_token, incarnation=incarnation),
             self.began + timeout,
         )
         self.token = answer.token

@@ -366,6 +366,20 @@ def test_an_epoch_with_other_cells_is_refused(manager: Make) -> None:
 # ------------------------------------------------------------------------------------------------- joining
 
 
+def test_a_join_that_is_tried_again_is_the_same_process(manager: Make) -> None:
+    here = manager()
+    here.away = True
+    back = threading.Timer(0.5, setattr, (here, "away", False))
+    back.start()
+    good(run(here, lambda comm: comm.barrier()))
+    back.join()
+    joins = [fields for name, fields in here.calls if name == "join_group"]
+    for rank in range(here.params.world_size):
+        mine = [fields["incarnation"] for fields in joins if fields["rank"] == rank]
+        assert len(mine) > 1, "the manager was not away"
+        assert len(set(mine)) == 1
+
+
 def test_a_group_that_lacks_a_rank_says_so_in_time(manager: Make) -> None:
     here = manager()
     begin = time.monotonic()
