@@ -38,15 +38,23 @@ reg [QPN_W-1:0] key_reg [0:EDGES-1];
 reg [EDGES-1:0] match_reg;
 
 integer e;
+// A key is written a cycle after its entry: which one is known by then.
+reg [EDGES-1:0] write_reg;
+reg             write_used_reg;
+reg [QPN_W-1:0] write_qpn_reg;
 always @(posedge clk) begin
+    write_used_reg <= write_used;
+    write_qpn_reg <= write_qpn;
     for (e = 0; e < EDGES; e = e + 1) begin
-        if (write && write_index == e[7:0]) begin
-            used_reg[e] <= write_used;
-            key_reg[e] <= write_qpn;
+        write_reg[e] <= write && write_index == e[7:0];
+        if (write_reg[e]) begin
+            used_reg[e] <= write_used_reg;
+            key_reg[e] <= write_qpn_reg;
         end
         if (step) match_reg[e] <= used_reg[e] && key_reg[e] == qpn;
     end
     if (rst) begin
+        write_reg <= {EDGES{1'b0}};
         used_reg <= {EDGES{1'b0}};
         match_reg <= {EDGES{1'b0}};
     end

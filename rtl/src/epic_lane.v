@@ -15,7 +15,7 @@
 module epic_lane #(
     parameter integer FP32 = 1,    // 1: floating-point operations too; 0: their codes pass A
     parameter integer INT32 = 1,   // 1: integer operations and OR too; 0: their codes pass A
-    // Integers: 1 or more; 2 adds `early`, 3 `mid`. With FP32: 7 or more, which has `mid`; 8 adds `early`.
+    // Integers: 1 or more; 2 adds `mid`, 3 `early`. With FP32: 7 or more, which has `mid`; 8 adds `early`.
     parameter integer LATENCY = 8
 ) (
     input  wire        clk,
@@ -30,8 +30,8 @@ module epic_lane #(
 
 localparam integer ADD_LATENCY = 6;  // of epic_fp32_add
 localparam integer LEAST = FP32 != 0 ? ADD_LATENCY + 1 : 1;
-localparam integer EARLY = LATENCY > LEAST ? 1 : 0;
-localparam integer MID = FP32 != 0 || LATENCY > 2 ? 1 : 0;
+localparam integer EARLY = LATENCY > (FP32 != 0 ? LEAST : 2) ? 1 : 0;
+localparam integer MID = FP32 != 0 || LATENCY > 1 ? 1 : 0;
 localparam integer LATE = LATENCY - EARLY - (FP32 != 0 ? LEAST : 1 + MID);
 
 `EPIC_CHECK(g_check_fp32, FP32 == 0 || FP32 == 1, ("epic_lane: FP32 is %0d, expected 0 or 1", FP32))

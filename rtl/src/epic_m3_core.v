@@ -89,9 +89,23 @@ wire             req_valid, hold, pass_room;
 wire [REQ_W-1:0] req_data;
 wire             admit_idle, slots_idle, pass_idle;
 
+// Who is next depends on all ports, which are far away: what a port shows waits here.
+wire [PORTS-1:0]           shown_valid, shown_ready;
+wire [PORTS*META_BITS-1:0] shown_data;
+genvar p;
+generate
+    for (p = 0; p < PORTS; p = p + 1) begin : g_meta
+        epic_slice #(.WIDTH(META_BITS)) slice (
+            .clk(clk), .rst(rst),
+            .in_valid(meta_valid[p]), .in_data(meta_data[META_BITS*p +: META_BITS]), .in_ready(meta_ready[p]),
+            .out_valid(shown_valid[p]), .out_data(shown_data[META_BITS*p +: META_BITS]), .out_ready(shown_ready[p])
+        );
+    end
+endgenerate
+
 epic_m3_admit #(.PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .MTU(MTU)) admit (
     .clk(clk), .rst(rst),
-    .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),
+    .meta_valid(shown_valid), .meta_data(shown_data), .meta_ready(shown_ready),
     .go(ready && pass_room && !hold), .req_valid(req_valid), .req_data(req_data), .idle(admit_idle),
     .write_edge(write_edge), .write_group(write_group), .write_index(write_index[7:0]), .write_data(command_data)
 );
@@ -139,7 +153,6 @@ epic_m3_pass #(
 );
 
 wire [PORTS-1:0] egress_idle;
-genvar p;
 generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_egress
         epic_m3_egress #(

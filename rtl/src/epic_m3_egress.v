@@ -19,7 +19,7 @@ module epic_m3_egress #(
     input  wire                  clk,
     input  wire                  rst,
 
-    output reg                   room,        // for a frame more than may be on its way here
+    output reg                   room,        // for a frame more than may be on its way here; a cycle old when a pass sees it
     input  wire                  push,
     input  wire [7:0]            push_edge,
     input  wire                  push_payload,
@@ -119,19 +119,31 @@ end
 
 wire                       job_fits, beat_fits;
 wire [$clog2(JOB_DEPTH):0] job_places;
-wire [CREDIT_W-1:0]        beat_places;
 epic_fifo #(.WIDTH(JOB_W), .DEPTH(JOB_DEPTH)) jobs (
     .clk(clk), .rst(rst),
     .in_valid(push_2), .in_data(job_2), .in_ready(job_fits), .commit(1'b0), .rewind(1'b0),
     .out_valid(job_valid), .out_data(job_data), .out_ready(job_ready), .room(job_places)
 );
+// A beat comes from afar, to all ports: it is kept here before it is stored.
+reg                beat_push_1;
+reg  [DATA_W-1:0]  beat_1;
+reg  [COUNT_W-1:0] beat_count_1;
+always @(posedge clk) begin
+    beat_push_1 <= beat_push && !rst;
+    beat_1 <= beat;
+    beat_count_1 <= beat_count;
+end
+
 wire               wide_valid, wide_ready;
 wire [DATA_W-1:0]  wide_data;
 wire [COUNT_W-1:0] wide_count;
-epic_fifo #(.WIDTH(COUNT_W + DATA_W), .DEPTH(PAYLOAD_DEPTH)) payload (
+epic_fifo #(.WIDTH(COUNT_W + DATA_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(1)) payload (
     .clk(clk), .rst(rst),
-    .in_valid(beat_push), .in_data({beat_count, beat}), .in_ready(beat_fits), .commit(1'b0), .rewind(1'b0),
-    .out_valid(wide_valid), .out_data({wide_count, wide_data}), .out_ready(wide_ready), .room(beat_places)
+    .in_valid(beat_push_1), .in_data({beat_count_1, beat_1}), .in_ready(beat_fits), .commit(1'b0), .rewind(1'b0),
+    .out_valid(wide_valid), .out_data({wide_count, wide_data}), .out_ready(wide_ready),
+    /* verilator lint_off PINCONNECTEMPTY */  // credit_reg says more
+    .room()
+    /* verilator lint_on PINCONNECTEMPTY */
 );
 epic_spread #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PORT_W)) spread (
     .clk(clk), .rst(rst),
@@ -152,8 +164,8 @@ always @(posedge clk) begin
     promised_reg <= promised[CREDIT_W-1:0];
     taken_reg <= wide_valid && wide_ready;
     credit_reg <= credit_reg - promised_reg + {{CREDIT_W - 1{1'b0}}, taken_reg};
-    // A pass that starts does not see here those that started in the three cycles before: of at most 3 beats together, for
-    // a longer one would still go on. Their jobs, and one more, are not seen yet either.
+    // A pass that starts does not see here those that started in the four cycles before: of at most 4 beats together, for
+    // a longer one would still go on. Of jobs it does not see those of the six cycles before, and there is its own.
     jobs_fit_reg <= job_places >= 7;
     room <= {{32 - CREDIT_W{1'b0}}, credit_reg} >= BEATS + 4 && jobs_fit_reg;
     if (rst) begin
@@ -165,8 +177,8 @@ always @(posedge clk) begin
     end
 end
 
-assign idle = !(push || push_1 || push_2 || beat_push || job_valid || payload_valid) && job_places[$clog2(JOB_DEPTH)]
-    && beat_places[CREDIT_W-1];
+// With all credit back no beat is promised, on its way, or here.
+assign idle = !(push || push_1 || push_2 || job_valid) && job_places[$clog2(JOB_DEPTH)] && credit_reg[CREDIT_W-1];
 
 `ifndef SYNTHESIS
 always @(posedge clk) begin
@@ -174,7 +186,7 @@ always @(posedge clk) begin
         $display("%m: a frame found no room");
         $stop;
     end
-    if (!rst && beat_push && !beat_fits) begin
+    if (!rst && beat_push_1 && !beat_fits) begin
         $display("%m: a beat found no room; %0d places were left to promise", credit_reg);
         $stop;
     end

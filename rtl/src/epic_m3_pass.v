@@ -47,7 +47,7 @@ module epic_m3_pass #(
     output reg  [PORTS-1:0]        payload_ready,
 
     // To the ports: frames, then their beats.
-    input  wire [PORTS-1:0]        job_room,      // for a frame and the largest payload
+    input  wire [PORTS-1:0]        job_room,      // for a frame and the largest payload, with what started since
     output reg  [PORTS-1:0]        job_push,
     output reg  [PORTS*8-1:0]      job_edge,
     output reg  [PORTS-1:0]        job_payload,   // with the payload; without, as NULL where it has one
@@ -146,7 +146,8 @@ reg        issue_reg;  // the queue of stage 3 has room for what is on its way t
 reg  [5:0] row_reg;    // how many rows of the head are done
 reg        last_reg;   // of its rows, this is the last; not the first
 wire       last_row = head_single || last_reg;
-wire       issue = head_valid && issue_reg;
+// A rank's bits are those of edges of all groups: none is looked up while one is written.
+wire       issue = head_valid && issue_reg && !write_below;
 /* verilator lint_off UNUSEDSIGNAL */
 wire [7:0] row_at = head[PASS_ROW_LSB +: 8] + {2'd0, row_reg};
 /* verilator lint_on UNUSEDSIGNAL */
@@ -163,7 +164,7 @@ epic_ram #(.WIDTH(ROW_BITS), .DEPTH(ROWS)) rows (
 
 // below[rank] has a bit for each edge: the rank is below it. Edges of all groups fit, for an edge is of one group.
 wire [EDGES-1:0] below_1;
-epic_ram #(.WIDTH(EDGES), .DEPTH(RANKS)) below (
+epic_ram #(.WIDTH(EDGES), .DEPTH(RANKS), .ANY(1)) below (
     .clk(clk),
     .write(write_below), .write_addr(write_index[RANK_W-1:0]), .write_data(write_data[EDGES-1:0]),
     .read(1'b1), .read_addr(rank[RANK_W-1:0]), .read_data(below_1)
@@ -267,10 +268,11 @@ wire [SLOT_W-1:0] slot_3 = pass_3[PASS_SLOT_LSB +: SLOT_W];
 wire [13:0]       bytes_3 = pass_3[PASS_BYTES_LSB +: PASS_BYTES_WIDTH];
 
 // Ports that have had no room for long.
+reg  [PORTS-1:0] room_reg;    // as it was: the ports are far away
 reg  [PORTS-1:0] stuck_reg;
 reg  [WAIT_W-1:0] wait_reg;
-wire [PORTS-1:0] lost_3 = dest_3 & stuck_reg & ~job_room;
-wire [PORTS-1:0] waits_3 = dest_3 & ~stuck_reg & ~job_room;
+wire [PORTS-1:0] lost_3 = dest_3 & stuck_reg & ~room_reg;
+wire [PORTS-1:0] waits_3 = dest_3 & ~stuck_reg & ~room_reg;
 wire             patience_over = wait_reg == PATIENCE[WAIT_W-1:0];
 
 reg                    busy_0;         // beats of the pass are behind the one in flight[0]: left_0 is not 0
@@ -296,7 +298,8 @@ always @(posedge clk) begin
 
     if (!valid_3 || start || waits_3 == {PORTS{1'b0}}) wait_reg <= {WAIT_W{1'b0}};
     else if (!patience_over) wait_reg <= wait_reg + 1'b1;
-    stuck_reg <= (stuck_reg | (patience_over ? waits_3 : {PORTS{1'b0}})) & ~job_room;
+    room_reg <= job_room;
+    stuck_reg <= (stuck_reg | (patience_over ? waits_3 : {PORTS{1'b0}})) & ~room_reg;
 
     for (p = 0; p < PORTS; p = p + 1) begin
         if (start && drain_3 && src_3[p]) begin
@@ -312,6 +315,7 @@ always @(posedge clk) begin
         job_push <= {PORTS{1'b0}};
         failed <= {PORTS{1'b0}};
         wait_reg <= {WAIT_W{1'b0}};
+        room_reg <= {PORTS{1'b0}};
         stuck_reg <= {PORTS{1'b0}};
         draining <= {PORTS{1'b0}};
     end

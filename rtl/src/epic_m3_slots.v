@@ -132,7 +132,7 @@ end
 // ------------------------------------------------------------------------------------------------------------- h: read
 wire [STATE_W-1:0] state_i;
 reg  [STATE_W-1:0] state_j;
-epic_ram #(.WIDTH(STATE_W), .DEPTH(SLOTS)) slots (
+epic_ram #(.WIDTH(STATE_W), .DEPTH(SLOTS), .ANY(1)) slots (
     .clk(clk),
     .write(write_m || clear_now), .write_addr(write_m ? slot_m : clear_slot_reg),
     .write_data(write_m ? state_m : clear_state),

@@ -1,5 +1,6 @@
 // Memory with one write port and one read port, read synchronously: block or distributed RAM, as the tools choose. A read
-// in the cycle of a write to the same address gives the old word.
+// in the cycle of a write to the same address gives the old word, or with ANY = 1 any word. Where block RAM does not promise
+// the old one, that saves what makes it so: a delayed write, and a multiplexer behind the RAM's late output.
 
 `default_nettype none
 
@@ -8,6 +9,7 @@
 module epic_ram #(
     parameter WIDTH = 32,
     parameter DEPTH = 16,
+    parameter ANY = 0,
     parameter ADDR_W = $clog2(DEPTH)
 ) (
     input  wire              clk,
@@ -33,9 +35,11 @@ initial begin
 end
 `endif
 
+wire any = ANY != 0 && write && write_addr == read_addr;
+
 always @(posedge clk) begin
     if (write) words[write_addr] <= write_data;
-    if (read) read_data <= words[read_addr];
+    if (read) read_data <= any ? {WIDTH{1'bx}} : words[read_addr];
 end
 
 endmodule

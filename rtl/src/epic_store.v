@@ -1,6 +1,6 @@
 // A deep memory, as epic_ram, of memories side by side that are each as narrow as one block RAM is at this depth. A tool that is
 // given the whole may take wider and shallower blocks instead and choose between their words behind them, where a block's
-// word comes late in the cycle anyway.
+// word comes late in the cycle anyway. A read in the cycle of a write to the same address gives any word.
 
 `default_nettype none
 
@@ -31,7 +31,7 @@ genvar s;
 generate
     for (s = 0; s < WIDTH; s = s + SLICE) begin : g_slice
         localparam BITS = WIDTH - s < SLICE ? WIDTH - s : SLICE;
-        epic_ram #(.WIDTH(BITS), .DEPTH(DEPTH)) ram (
+        epic_ram #(.WIDTH(BITS), .DEPTH(DEPTH), .ANY(1)) ram (
             .clk(clk),
             .write(write), .write_addr(write_addr), .write_data(write_data[s +: BITS]),
             .read(read), .read_addr(read_addr), .read_data(read_data[s +: BITS])

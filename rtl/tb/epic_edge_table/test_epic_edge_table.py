@@ -37,11 +37,12 @@ async def lookups_while_edges_come_and_go(dut) -> None:
     # What is under way: None before the first. An entry that changes meanwhile may be seen either way, so none does.
     asked: deque[int | None] = deque([None] * STEPS)
     hits = misses = 0
+    next_key = choice.choice(keys)  # a key is found two cycles after it was written
     for _ in range(4000):
         step = choice.random() < 0.8
-        key = choice.choice(keys)
+        key, next_key = next_key, choice.choice(keys)
         index, used = choice.randrange(EDGES), choice.random() < 0.7
-        under_way = {*asked, key}
+        under_way = {*asked, key, next_key}
         new = choice.choice(keys)
         free = new not in {k for i, (k, _) in table.items() if i != index}
         quiet = free and not {new, table.get(index, (None,))[0]} & under_way

@@ -42,6 +42,7 @@ BENCH = Bench(
 
 WIDTH, PORTS, MTU = parameter("DATA_W", 128), parameter("PORTS", 4), parameter("MTU", 1024)
 CORE_W = parameter("CORE_W", WIDTH)
+PATIENCE = parameter("PATIENCE", 4096)
 BYTES = WIDTH // 8
 HEADERS, ICRC = 58, 4  # Ethernet to immediate
 SLOTS = 64
@@ -80,6 +81,7 @@ class TB:
         self.ports = [Port() for _ in range(PORTS)]
         self.cycle = 0
         self.busy_at = 0
+        self.stopped = 0  # ports whose m_axis_tready stays low
         self.golden = Mode3Engine(EngineCapabilities(mode=3))
         self.expected: list[list[bytes]] = [[] for _ in range(PORTS)]
         start_clock(dut)
@@ -112,12 +114,14 @@ class TB:
                     data |= int.from_bytes(beat, "little") << WIDTH * p
                     keep |= ((1 << len(beat)) - 1) << BYTES * p
                     last |= (port.offset + BYTES >= len(port.waiting[0].data)) << p
+            ready &= ~self.stopped
             valid = sum(offered[p] << p for p in range(PORTS))
             dut.s_axis_tdata.value, dut.s_axis_tkeep.value, dut.s_axis_tlast.value = data, keep, last
             dut.s_axis_tvalid.value, dut.m_axis_tready.value = valid, ready
             await RisingEdge(dut.clk)
             self.cycle += 1
-            taken, gone = valid & int(dut.s_axis_tready.value), int(dut.m_axis_tvalid.value)
+            taken = valid & int(dut.s_axis_tready.value)
+            gone = int(dut.m_axis_tvalid.value) & ~self.stopped
             if valid or gone:
                 self.busy_at = self.cycle
             if gone & ready:
@@ -189,10 +193,11 @@ class TB:
             for at, (one, other) in enumerate(zip(got, self.expected[p], strict=True)):
                 assert one == other, f"port {p}, frame {at}: {one.hex()}, expected {other.hex()}"
 
-    async def check_counters(self) -> None:
-        """They are those of the golden engine, and no port has lost a frame."""
+    async def check_counters(self, failed: int = 0) -> None:
+        """They are those of the golden engine, but for frames that failed to leave; no port has lost one that came."""
         got = {name: await self.read(registers.COUNTER + 4 * at) for at, name in enumerate(COUNTERS)}
-        wanted = self.golden.counters() | {"tx_frames": sum(map(len, self.expected))}
+        left = sum(map(len, self.expected)) - failed
+        wanted = self.golden.counters() | {"tx_frames": left, "tx_failed": failed}
         differ = {n: (got[n], wanted[n]) for n in COUNTERS if got[n] != wanted[n]}
         assert not differ, f"counters (got, expected): {differ}"
         for port, what in product(range(PORTS), (0, 4, 8)):  # overflow, bad frames, forwarded ones
@@ -400,6 +405,80 @@ async def a_stale_frame_and_a_new_one_in_one_slot_at_once(dut) -> None:
     tb.check_frames()
     await tb.check_counters()
     assert tb.golden.counters()["rx_stale"] == 17
+
+
+@cocotb.test()
+async def a_port_that_stops_for_a_while(dut) -> None:
+    """It is waited for once. Then the others go on at full rate, what is for it is lost and counted, and when it works
+    again nothing of that is left: what was lost comes when it is asked for."""
+    tb = TB(dut)
+    await tb.start()
+    group = await tb.install()
+    stopped, cells = PORTS - 1, iter(range(SLOTS))
+    barriers, full, fast, last = ([next(cells) for _ in range(count)] for count in (4, 6, 32, 4))
+
+    async def run(numbers: list[int], kind: int, size: int, quiet: int = 150) -> None:
+        for cell in numbers:
+            for port, frame in frames_of(tb.choice, group, cell, kind, size):
+                tb.push(port, frame)
+        await tb.settle(quiet)
+
+    await run(barriers, 5, 0)
+    tb.check_frames()
+    tb.stopped = 1 << stopped
+    await run(full, 0, MTU, 300)
+    assert len(tb.ports[0].left) < len(tb.expected[0]), "nobody waits for the port"
+    # While it is waited for: replays for the others, more than the queues of passes hold, or a port's queue of jobs.
+    said = descriptor(ALLREDUCE, Operator.NONE, tag=barriers[0] % 64)
+    for number in range(56):
+        port = number % stopped
+        tb.push(port, group.frame(port, barriers[0], said))
+    await tb.settle(PATIENCE + 200)
+    for port in range(stopped):
+        assert not _missing(tb, port), "the port was not given up"
+
+    # Given up: it costs the others nothing.
+    size = min(MTU, 256)
+    beats, share = -(-(HEADERS + size + ICRC) // BYTES), PORTS * -(-size * 8 // CORE_W)
+    before = len(tb.ports[0].left), len(tb.ports[0].entered)
+    for port in tb.ports:
+        port.every = max(beats, share)
+    await run(fast, 0, size, 400)
+    outs = [frame.first for frame in tb.ports[0].left[before[0] :]]
+    ins = [frame.first for frame in tb.ports[0].entered[before[1] :]]
+    assert len(outs) == len(ins) == len(fast)
+    given, taken = ((at[-1] - at[0]) / (len(fast) - 1) for at in (ins, outs))
+    assert taken <= given + 0.1, f"{taken:.2f} cycles a cell, offered one in {given:.2f}"
+
+    # What was in its queue leaves, then it has everything again, and is given what it lost.
+    tb.stopped = 0
+    await tb.settle()
+    lost = _missing(tb, stopped)
+    assert len(lost) > len(fast)
+    await run(last, 0, size)
+    for cell in (full + fast)[-len(lost) :]:
+        tb.push(stopped, group.frame(stopped, cell, descriptor(ALLREDUCE, Operator.SUM, tag=cell % 64)))
+    await tb.settle()
+    assert _missing(tb, stopped) == lost
+    replayed = [frame.data for frame in tb.ports[stopped].left[-len(lost) :]]
+    assert replayed == [tb.expected[stopped][at] for at in lost]
+    await tb.check_counters(failed=len(lost))
+    for at in reversed(lost):
+        del tb.expected[stopped][at]
+    tb.check_frames()
+
+
+def _missing(tb: TB, port: int) -> list[int]:
+    """Which of the expected frames the port has not sent; what it has sent is in their order."""
+    sent = deque(frame.data for frame in tb.ports[port].left)
+    missing = []
+    for at, frame in enumerate(tb.expected[port]):
+        if sent and sent[0] == frame:
+            sent.popleft()
+        else:
+            missing.append(at)
+    assert not sent, f"port {port}: {sent[0].hex()} was not expected, or not there"
+    return missing
 
 
 @cocotb.test()
