@@ -1,4 +1,4 @@
-"""The whole conformance suite of Modes II and III on the simulated RTL."""
+"""The conformance suite of Modes II and III on the simulated RTL; EPIC_RTL=full runs all of Mode II."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ NOT_OFFERED = {"ordered", "partial_format", "datatypes"}
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", [2, 3])
-def test_the_whole_conformance_suite(mode: int) -> None:
+def test_the_conformance_suite(mode: int) -> None:
     need("verilator")
     # Once before: each case opens a device.
     build.library(parameters.top_of(mode), parameters.complete(mode, {}))
     cases = list(select(mode, "engine"))
+    if mode == 2 and not FULL:
+        # Its timers make a simulation of Mode II slow: a third of the cases.
+        cases = cases[::3]
     with Runner(lambda: RtlDut(mode)) as runner:
         results = list(runner.run(cases))
     assert len(results) == len(cases)
     assert [(r.case.name, r.reason) for r in results if r.status is Status.FAIL] == []
-    assert Counter(r.status for r in results)[Status.PASS] > 100
+    assert Counter(r.status for r in results)[Status.PASS] > 0.9 * len(cases)
     assert {u.capability for r in results if r.status is Status.NA for u in r.unmet} <= NOT_OFFERED
 
 

@@ -19,7 +19,7 @@ def test_random_traffic() -> None:
     need("verilator")
     engine().reset()
 
-    @settings(deadline=None, max_examples=40 if FULL else 15, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, max_examples=40 if FULL else 6, suppress_health_check=list(HealthCheck))
     @given(_groups("v1model"), st.booleans(), STEPS)
     def traffic(group: EngineGroup, record: bool, steps: list[Step]) -> None:
         group = replace(group, params=replace(group.params, conflict_record=record))
