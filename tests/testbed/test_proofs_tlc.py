@@ -141,6 +141,7 @@ def test_what_comes_out_otherwise_fails_and_is_said(
         (("--jobs", "0"), "jobs = 0, expected 1 to 256"),
         (("--directory", "/nowhere/at/all"), "directory /nowhere/at/all: not found"),
         (("--model", "NO*"), "model = 'NO*': no such model, expected one of bad, good"),
+        (("--skip", "NO"), "skip = 'NO', expected a model of level test"),
         (("--trace", "/nowhere.ndjson"), "trace /nowhere.ndjson: No such file or directory, expected NDJSON"),
         (("--render", "/dev/null/x"), "render = '/dev/null/x': Not a directory, expected a directory"),
     ],

@@ -19,6 +19,9 @@ def tla(
     model: Annotated[
         str | None, typer.Option(help="Only models whose name matches, of any level.", metavar="GLOB")
     ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Leave a model of the level out (repeatable).", metavar="NAME")
+    ] = None,
     trace: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,7 +54,7 @@ def tla(
     """Run the TLC models of tla/ and hold what they find against tla/manifest.toml."""
     from epic_testbed.proofs import command
 
-    options = command.Options.make(level, model, jobs, directory, as_json, render)
+    options = command.Options.make(level, model, jobs, directory, as_json, render, tuple(skip or ()))
     if trace:
         code = command.check_traces(options, trace)
     elif guards:

@@ -45,6 +45,7 @@ class Options:
     directory: Path
     as_json: bool
     render: Path | None
+    skip: tuple[str, ...] = ()
 
     @classmethod
     def make(
@@ -55,6 +56,7 @@ class Options:
         directory: str | None,
         as_json: bool,
         render: str | None,
+        skip: tuple[str, ...] = (),
     ) -> Options:
         """Check options. Raises ConfigError in one line."""
         if level not in manifest.LEVELS:
@@ -71,12 +73,16 @@ class Options:
                 target.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigError(f"render = {render!r}: {error.strerror}, expected a directory") from None
-        return cls(level, model, jobs or len(os.sched_getaffinity(0)), chosen, as_json, target)
+        return cls(level, model, jobs or len(os.sched_getaffinity(0)), chosen, as_json, target, skip)
 
     def manifest(self) -> tuple[Manifest, list[Model]]:
         """The manifest and the rows that are chosen. Raises ConfigError."""
         found = manifest.load(self.directory)
-        return found, found.select(self.level, self.model)
+        chosen = found.select(self.level, self.model)
+        for name in self.skip:
+            if name not in {model.name for model in chosen}:
+                raise ConfigError(f"skip = {name!r}, expected a model of level {self.level}")
+        return found, [model for model in chosen if model.name not in self.skip]
 
 
 def check_models(options: Options) -> int:
