@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# One more than the two cores of the smallest machine: many tests wait for timers.
+JOBS ?= 3
 ARGS ?=
 
 # package:command or file whose absence means that it is missing; the second list is for the RTL's benches

@@ -152,9 +152,12 @@ def test_the_manager_hears_early_of_a_path_that_stopped_and_ranks_wait_for_anoth
 
 def test_a_lost_rank_is_named_at_once(manager: Make) -> None:
     here = manager()
+    all_out = threading.Barrier(3, timeout=10)
 
     def work(comm: ManagedCommunicator) -> float:
         comm.barrier()
+        # Every rank has its result, not only the one that is lost now.
+        all_out.wait()
         begin = time.monotonic()
         if comm.rank == 2:
             here.lose(2)

@@ -10,7 +10,7 @@ import pytest
 
 from epic_testbed.options import make_setup
 from epic_testbed.rtl import build, parameters
-from rtl.needs import need
+from rtl.needs import FULL, need
 from testbed.helpers import epic, run, subnet
 
 FAULTS = ("--loss", "0.02", "--duplicate", "0.02", "--reorder", "0.02", "--corrupt", "0.01", "--seed", "5")
@@ -23,10 +23,14 @@ def built(mode: int) -> None:
     build.library(parameters.top_of(mode), parameters.complete(mode, {}))
 
 
+RUNS = [pytest.param(2, "udp"), pytest.param(3, "netns", marks=pytest.mark.netns)]
+if FULL:
+    RUNS += [pytest.param(3, "udp"), pytest.param(2, "netns", marks=pytest.mark.netns)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("mode", [2, 3])
-@pytest.mark.parametrize("transport", ["udp", pytest.param("netns", marks=pytest.mark.netns)])
+@pytest.mark.parametrize(("mode", "transport"), RUNS)
 def test_collectives_through_the_rtl_are_right(mode: int, transport: str) -> None:
     built(mode)
     if transport == "netns" and os.geteuid() != 0:
