@@ -277,9 +277,11 @@ def test_an_edge_in_error_is_the_managers_business(manager: Make) -> None:
 def test_an_epoch_that_never_comes_ends_in_an_error_and_not_in_a_hang(manager: Make) -> None:
     here = manager(deadline_us=400_000)
     here.hold_grant = True
+    all_out = threading.Barrier(3, timeout=10)
 
     def work(comm: ManagedCommunicator) -> Any:
         comm.barrier()
+        all_out.wait()
         if comm.rank == 0:
             here.change("s1")
         while comm._epoch_runtime.epochs.epoch == 0:
@@ -357,9 +359,11 @@ def test_disagreement_is_an_error_at_every_rank_whatever_the_epoch(manager: Make
 
 def test_an_epoch_with_other_cells_is_refused(manager: Make) -> None:
     here = manager()
+    all_out = threading.Barrier(3, timeout=10)
 
     def work(comm: ManagedCommunicator) -> None:
         comm.barrier()
+        all_out.wait()
         if comm.rank == 0:
             here.params = here.params.__class__(**(here.params.to_dict() | {"payload_bytes": 512}))
             here.change("s1")
