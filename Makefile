@@ -4,8 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than the two cores of the smallest machine: many tests wait for timers.
-JOBS ?= 3
+JOBS ?= 2
 ARGS ?=
 
 # package:command or file whose absence means that it is missing; the second list is for the RTL's benches

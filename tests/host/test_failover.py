@@ -345,7 +345,7 @@ def test_what_is_told_again_changes_nothing(manager: Make) -> None:
 
 
 def test_disagreement_is_an_error_at_every_rank_whatever_the_epoch(manager: Make) -> None:
-    here = manager()
+    here = manager(deadline_us=10_000_000)
 
     def work(comm: ManagedCommunicator) -> None:
         comm.barrier()
