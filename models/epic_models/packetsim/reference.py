@@ -10,6 +10,8 @@ call, so nothing has to be counted.
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,11 +56,23 @@ class WorldReference:
         self.address = int(self.table.ctypes.data)
 
 
+def version(folder: Path = Path(__file__).parent) -> str:
+    """A digest of the sources in a folder, this package's by default.
+
+    numba keeps compiled code by the types of the arguments and the age of one file. It sees neither that records have
+    another layout nor that a function of another file has changed, so the type's name has to.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(folder.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 class WorldType(types.Type):
     """The type of a WorldReference in compiled code."""
 
     def __init__(self) -> None:
-        super().__init__(name="EpicWorld")
+        super().__init__(name=f"EpicWorld({version()})")
 
 
 WORLD_TYPE = WorldType()

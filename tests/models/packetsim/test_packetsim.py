@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from epic_models.packetsim.config import HEADER_BYTES, parse
+from epic_models.packetsim.reference import WORLD_TYPE, version
 from epic_models.packetsim.result import Result, simulate
 from epic_spec.errors import ConfigError
 
@@ -131,6 +133,15 @@ def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
         row = run({"kind": "1-2-4"}, job, faults={"loss": 0.02}, seed=seed).to_dict()
         rows.append(json.dumps({k: v for k, v in row.items() if k not in ("wall_s", "events_per_s", "seed")}))
     assert rows[0] == rows[1] != rows[2]
+
+
+def test_compiled_code_is_kept_for_these_sources_only(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    before = version(tmp_path)
+    assert version(tmp_path) == before
+    (tmp_path / "a.py").write_text("x = 2\n")
+    assert version(tmp_path) != before
+    assert version() in WORLD_TYPE.name
 
 
 @pytest.mark.parametrize(
