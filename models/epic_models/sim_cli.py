@@ -123,6 +123,8 @@ def _progress(config: Config, *, hidden: bool) -> Iterator[Callable[[World], Non
     if hidden or not console.is_terminal:
         yield None
         return
+    from epic_models.packetsim.world import HOSTS
+
     total = sum(len(job.hosts) * job.iterations * job.cells for job in config.jobs if job.mode is not None)
     total += sum(len(job.hosts) * job.iterations for job in config.jobs if job.mode is None)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -131,7 +133,7 @@ def _progress(config: Config, *, hidden: bool) -> Iterator[Callable[[World], Non
 
         def show(world: World) -> None:
             agents = world.agents
-            hosts = world.groups["how"][agents["group"]] == 4
+            hosts = world.groups["how"][agents["group"]] == HOSTS
             done = int(agents["delivered"][~hosts].sum() + agents["iteration"][hosts].sum())
             bar.update(task, completed=done, description=f"{world.sim[0]['now'] / 1e6:,.0f} us simulated")
 

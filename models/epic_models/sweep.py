@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from epic_spec.errors import ConfigError, EpicError
-from epic_spec.loader import parse_toml
+from epic_spec.loader import read_toml
 
 RESULTS: Final = "results.jsonl"
 CONFIG: Final = "sweep.toml"
@@ -83,12 +83,7 @@ def load(path: Path) -> Sweep:
     """A sweep from a TOML file. Every point is checked. Raises ConfigError naming file, key and value."""
     from epic_models.packetsim.config import Table, parse
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{path}: {reason}, expected a readable TOML file") from None
-    top = Table(parse_toml(text, str(path), "a sweep"), str(path))
+    top = Table(read_toml(path, "a sweep"), str(path))
     top.choice("simulator", "packet", ("packet",))
     workers = top.whole("workers", os.cpu_count() or 1, 1, 1024)
     seeds, grid, base = top.other("seeds", [0]), top.other("grid", {}), top.other("base", {})
@@ -100,7 +95,7 @@ def load(path: Path) -> Sweep:
     if not isinstance(base, dict):
         raise ConfigError(f"{path}: base = {base!r}, expected a table")
     values = {key: tuple(row) for key, row in grid.items()}
-    sweep = Sweep(str(path), text, base, values, tuple(seeds), workers)
+    sweep = Sweep(str(path), path.read_text(), base, values, tuple(seeds), workers)
     for point, seed in sweep.points():
         shown = ", ".join(f"{key} = {value!r}" for key, value in point.items())
         parse(sweep.config(point, seed), f"{path}: base" + (f" with {shown}" if shown else ""))

@@ -30,11 +30,17 @@ class Flow:
         return sum(count for _, count, _ in self.segments)
 
 
-def cut(places: int, parts: int) -> list[tuple[int, int]]:
-    """`places` in `parts` runs (first, count) whose sizes differ by at most one."""
-    small, more = divmod(places, parts)
-    sizes = [small + (i < more) for i in range(parts)]
-    return [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
+def check(algorithm: str, ranks: int, where: str) -> None:
+    """Refuse ranks that an algorithm cannot serve. Raises ConfigError naming `where`."""
+    if ranks < 2:
+        raise ConfigError(f"{where}: ranks = {ranks}, expected 2 or more with {algorithm}")
+    if algorithm == "halving_doubling" and ranks & (ranks - 1):
+        raise ConfigError(f"{where}: ranks = {ranks}, expected a power of two with {algorithm}")
+
+
+def places(flows: Sequence[Flow]) -> int:
+    """Packets of data that the flows move, padding included."""
+    return max(place + count for flow in flows for place, count, _ in flow.segments)
 
 
 def ring(ranks: int, places: int) -> list[Flow]:
@@ -57,10 +63,8 @@ def ring(ranks: int, places: int) -> list[Flow]:
 def halving_doubling(ranks: int, places: int) -> list[Flow]:
     """Recursive halving, then doubling: 2 log2(n) exchanges with partners (Thakur, Rabenseifner, Gropp, 2005).
 
-    Ranks must be a power of two. An exchange begins when the one before is whole.
+    Ranks are a power of two (`check`). An exchange begins when the one before is whole.
     """
-    if ranks & (ranks - 1):
-        raise ConfigError(f"algorithm halving_doubling: ranks = {ranks}, expected a power of two")
     size = -(-places // ranks) * ranks
     have = [(0, size)] * ranks
     flows: list[Flow] = []

@@ -12,8 +12,8 @@ import numpy as np
 
 from epic_models.packetsim import flows as flow_rules
 from epic_models.packetsim import world as w_
-from epic_models.packetsim.algorithms import ALGORITHMS, Flow
-from epic_models.packetsim.config import HEADER_BYTES, Config, Job
+from epic_models.packetsim.algorithms import ALGORITHMS, Flow, places
+from epic_models.packetsim.config import HEADER_BYTES, PRIMITIVES, Config, Job
 from epic_models.packetsim.heap import KIND
 from epic_models.packetsim.reference import reference
 from epic_models.packetsim.timers import NEVER
@@ -84,32 +84,28 @@ class _Builder:
             start, stop = self.path(self.ends[one]["node"], self.ends[other]["node"], salt)
             self.ends[one] |= {"peer": other, "path": start, "path_stop": stop}
 
-    def group(self, index: int, job: Job) -> int:
+    def group(self, index: int, job: Job, elements: int) -> int:
+        """A job's group. `elements`: packets of data that each rank of a host algorithm has."""
         ranks = len(job.hosts)
         slots = job.slots if job.slots is not None else 2 * job.window
         buffers = job.buffers if job.buffers is not None else job.window
-        places = job.cells
-        if job.mode is None and job.algorithm in ("ring", "halving_doubling"):
-            places = -(-job.cells // ranks) * ranks
         self.groups.append(
             {
                 "how": job.mode or w_.HOSTS, "ranks": ranks, "window": job.window,
-                "slot_count": {1: buffers, 2: job.window, 3: slots}.get(job.mode or 0, 0), "buffers": buffers,
+                "slot_count": {1: buffers, 2: job.window, 3: slots}.get(job.mode or 0, 0),
                 "payload": job.payload, "cell_bytes": job.cell_bytes, "bytes": job.size, "cells": job.cells,
                 "iterations": job.iterations, "root": job.root, "rto_initial": job.rto_initial,
-                "primitive": ("all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather").index(
-                    job.primitive
-                ),
+                "primitive": PRIMITIVES.index(job.primitive),
                 "rto_min": job.rto_min, "rto_max": job.rto_max, "retry_limit": job.retry_limit, "rnr": job.rnr,
-                "guard": job.guard, "ecn": job.ecn, "header": HEADER_BYTES, "agents": len(self.agents),
-                "starts": self.ranks, "expected": self.expected, "ack_every": job.ack_every, "elements": places,
+                "guard": job.guard, "ecn": job.ecn, "header": HEADER_BYTES,
+                "starts": self.ranks, "expected": self.expected, "ack_every": job.ack_every, "elements": elements,
                 "data": self.data, "delays": len(self.delays),
             }
         )  # fmt: skip
         self.ranks += ranks
         if self.config.payload_check:
             if job.mode is None:
-                self.data += job.iterations * ranks * places
+                self.data += job.iterations * ranks * elements
             else:
                 self.expected += 4 * job.window
         rng = random.Random(f"starts {self.config.seed}/{index}")
@@ -136,7 +132,7 @@ class _Builder:
     # --------------------------------------------------------------------------------------------------- the modes
 
     def tree(self, index: int, job: Job) -> None:
-        group = self.group(index, job)
+        group = self.group(index, job, 0)
         packets = 1 if job.mode != 1 else -(-job.message // job.payload)
         ring = job.window * packets
         members: dict[int, list[int]] = {}
@@ -240,11 +236,11 @@ class _Builder:
     # ------------------------------------------------------------------------------------------------- host flows
 
     def host_flows(self, index: int, job: Job) -> None:
-        group = self.group(index, job)
         ranks = len(job.hosts)
+        made: Sequence[Flow] = ALGORITHMS[job.algorithm](ranks, job.cells)
+        group = self.group(index, job, places(made))
         self.leaf += list(range(ranks))
         first_agent, first_flow = len(self.agents), len(self.flows)
-        made: Sequence[Flow] = ALGORITHMS[job.algorithm](ranks, job.cells)
         wakes: dict[int, list[int]] = {}
         for i, flow in enumerate(made):
             for other in flow.waits:
@@ -381,9 +377,9 @@ class _Builder:
                 if failure.node is not None:
                     rows.append((picoseconds(time), -1, network.numbers[failure.node], up))
                     continue
-                for k in range(len(network.wires)):
-                    if network.link_name(2 * k) == failure.link:
-                        rows += [(picoseconds(time), d, -1, up) for d in (2 * k, 2 * k + 1)]
+                assert failure.link is not None
+                k = network.wire_numbers[failure.link]
+                rows += [(picoseconds(time), d, -1, up) for d in (2 * k, 2 * k + 1)]
         return np.array(rows or [(_BIG, -1, 0, 1)], w_.CHANGE_)
 
     def _begin(self, world: World, lanes: int, rows: int) -> None:

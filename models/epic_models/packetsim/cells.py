@@ -20,12 +20,6 @@ from epic_models.packetsim.world import (
 
 
 @njit(cache=True)
-def cells_of(group):  # type: ignore[no-untyped-def]
-    """Cells of one collective."""
-    return group.cells
-
-
-@njit(cache=True)
 def size(group, cell):  # type: ignore[no-untyped-def]
     """Payload bytes of a cell; the last of a collective may be short."""
     if group.primitive == BARRIER:

@@ -55,7 +55,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from epic_models.packetsim.algorithms import ALGORITHMS
+from epic_models.packetsim.algorithms import ALGORITHMS, check
 from epic_models.packetsim.topology import (
     Network,
     dragonfly,
@@ -67,7 +67,7 @@ from epic_models.packetsim.topology import (
     tree,
 )
 from epic_spec.errors import ConfigError
-from epic_spec.loader import parse_toml
+from epic_spec.loader import read_toml
 
 MODES: Final = {"mode1": 1, "mode2": 2, "mode3": 3}
 PRIMITIVES: Final = ("all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather")
@@ -262,12 +262,7 @@ class Table:
 
 def load(path: str | Path) -> Config:
     """A configuration from a file. Raises ConfigError: one line that names the file, the key and what was expected."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{path}: {reason}, expected a readable TOML file") from None
-    return parse(parse_toml(text, str(path), "a simulation"), str(path))
+    return parse(read_toml(Path(path), "a simulation"), str(path))
 
 
 def parse(data: Mapping[str, Any], source: str) -> Config:
@@ -441,9 +436,7 @@ def _check_job(job: Job, where: str) -> None:
             raise ConfigError(
                 f"{where}: primitive = {job.primitive!r}, expected all_reduce with {job.algorithm}"
             )
-        if len(job.hosts) < 2:
-            raise ConfigError(f"{where}: {len(job.hosts)} rank, expected 2 or more with {job.algorithm}")
-        ALGORITHMS[job.algorithm](len(job.hosts), job.cells)
+        check(job.algorithm, len(job.hosts), where)
     if job.size == 0 and job.primitive != "barrier":
         raise ConfigError(f"{where}: size = 0, expected 1 or more (or primitive barrier)")
     if job.mode == 3 and job.slots is not None and job.slots < 2 * job.window:
@@ -482,9 +475,8 @@ def _failure(data: object, network: Network, where: str) -> Failure:
     table.done()
     if (link is None) == (node is None):
         raise ConfigError(f"{where}: link = {link!r} and node = {node!r}, expected one of them")
-    links = {network.link_name(2 * k) for k in range(len(network.wires))}
-    if link is not None and link not in links:
-        raise ConfigError(f"{where}: link = {link!r}, expected a link such as {min(links)}")
+    if link is not None and link not in network.wire_numbers:
+        raise ConfigError(f"{where}: link = {link!r}, expected a link such as {min(network.wire_numbers)}")
     if node is not None and node not in network.numbers:
         raise ConfigError(
             f"{where}: node = {node!r}, expected one of {network.names[0]} to {network.names[-1]}"

@@ -165,7 +165,6 @@ def _wake(w, index):  # type: ignore[no-untyped-def]
     """A rank begins its next collective."""
     agent = w.agents[index]
     group = w.groups[agent.group]
-    agent.started = w.sim[0].now
     if group.how == HOSTS:
         agent.available = agent.iteration + 1
         for i in range(agent.flows, agent.flows + agent.flow_count):

@@ -55,6 +55,11 @@ class Network:
         """Nodes by name."""
         return {name: i for i, name in enumerate(self.names)}
 
+    @cached_property
+    def wire_numbers(self) -> Mapping[str, int]:
+        """Links by name, as `link_name` has it in the direction from the first node to the second."""
+        return {self.link_name(2 * k): k for k in range(len(self.wires))}
+
     def link_name(self, directed: int) -> str:
         """`from-to` of a directed link."""
         wire = self.wires[directed >> 1]

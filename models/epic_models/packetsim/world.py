@@ -89,8 +89,8 @@ AGENT_ = np.dtype(
     [
         ("group", "i4"), ("rank", "i4"), ("end", "i4"), ("node", "i4"), ("next", "i8"), ("delivered", "i8"),
         ("newest", "i8"), ("available", "i8"), ("size", "f8"), ("recover", "i8"), ("iteration", "i4"),
-        ("started", "i8"), ("finished", "i8"), ("remaining", "i8"), ("flows", "i4"), ("flow_count", "i4"),
-        ("incoming", "i8"), ("retransmissions", "i8"), ("failed", "u1"),
+        ("flows", "i4"), ("flow_count", "i4"),
+        ("retransmissions", "i8"), ("failed", "u1"),
     ]
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ ENTRY = np.dtype(
     [
         ("group", "i4"), ("node", "i4"), ("children", "i4"), ("fan_in", "i4"), ("parent", "i4"), ("slots", "i8"),
         ("slot_count", "i4"), ("full", "u8"), ("passed", "i8"), ("stale", "i8"), ("duplicate", "i8"), ("replay", "i8"),
-        ("resend", "i8"), ("refused", "i8"), ("completed", "i8"), ("ends", "i4"),
+        ("resend", "i8"), ("refused", "i8"), ("completed", "i8"),
     ]
 )  # fmt: skip
 
@@ -112,10 +112,10 @@ SLOT = np.dtype(
 
 GROUP = np.dtype(
     [
-        ("how", "u1"), ("ranks", "i4"), ("window", "i4"), ("slot_count", "i4"), ("buffers", "i4"), ("payload", "i4"),
+        ("how", "u1"), ("ranks", "i4"), ("window", "i4"), ("slot_count", "i4"), ("payload", "i4"),
         ("cell_bytes", "i4"), ("bytes", "i8"), ("cells", "i8"), ("iterations", "i4"), ("primitive", "u1"),
         ("root", "i4"), ("rto_initial", "f8"), ("rto_min", "f8"), ("rto_max", "f8"), ("retry_limit", "i4"),
-        ("rnr", "f8"), ("guard", "u1"), ("ecn", "u1"), ("header", "i4"), ("agents", "i4"), ("starts", "i8"),
+        ("rnr", "f8"), ("guard", "u1"), ("ecn", "u1"), ("header", "i4"), ("starts", "i8"),
         ("expected", "i8"), ("ack_every", "i4"), ("elements", "i8"), ("data", "i8"), ("delays", "i8"),
     ]
 )  # fmt: skip
