@@ -3,8 +3,7 @@
 A client repeats a call whose answer it did not get, and a call may be carried out long after that. So an engine
 remembers the newest epoch of each group that it was told to remove and refuses installs up to it, and a removal of an
 epoch leaves a later one alone. It forgets only when its process ends; then `instance` is another one, and installs
-that were meant
-for the one before are refused.
+that were meant for the one before are refused.
 
 The memory is bounded: of more than `limit` numbers the ones least recently used are forgotten, and the largest number
 that was forgotten takes their place: managed installs of numbers up to it are refused, but of those still remembered.

@@ -25,7 +25,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -35,6 +34,7 @@ from epic_host.fabric.resources import Capacity
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import check_value
 from epic_spec.errors import ConfigError
+from epic_spec.loader import parse_toml
 from epic_spec.tables import CAPABILITIES
 
 DEFAULT_RATE_GBPS: Final = 10.0
@@ -207,10 +207,7 @@ class Fabric:
     @classmethod
     def from_toml(cls, text: str, source: str = "fabric") -> Fabric:
         """From the file's text. Raises ConfigError naming `source`, key, value and what was expected."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{source}: {error}, expected TOML") from None
+        data = parse_toml(text, source, "the hosts, engines and links of a fabric")
         _known(data, ("hosts", "engines", "links"), source)
         hosts, engines = _table(data, "hosts", source), _table(data, "engines", source)
         links = data.get("links", [])

@@ -11,10 +11,11 @@ from epic_host.fabric.decision import Path, Reason
 from epic_host.fabric.placement import Placement
 from epic_host.fabric.policies import GroupView, Policy, Verdict, load, names
 from epic_host.fabric.policies.base import granted
-from epic_host.fabric.request import DEFAULT_TYPICAL_BYTES
+from epic_host.fabric.request import DEFAULT_TYPICAL_BYTES, GroupRequest
 from epic_host.fabric.state import FabricState
 from epic_host.fabric.terms import Terms
-from epic_host.fallback.cost import Setting, estimate
+from epic_host.fallback.cost import Setting, choose, estimate
+from epic_host.grants import ALGORITHMS
 from epic_host.manager.records import ACTIVE, CHANGING, Group
 from epic_host.manager.state import State
 from epic_spec.errors import ConfigError
@@ -39,7 +40,6 @@ LASTING: Final = frozenset({Reason.ASKED_FOR_HOST, Reason.SINGLE_RANK, Reason.CO
 # An exact search ends after this time, and then the heuristic's place is good enough.
 EXACT_SECONDS: Final = 1.0
 PLACEMENTS: Final = ("heuristic", "exact")
-_ALGORITHMS: Final = ("ring", "doubling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,8 @@ class Paths:
         if group.request.path == "auto" and group.request.typical_bytes:
             terms = placement.trees[0].terms
             depth = max(tree.tree.depth() for tree in placement.trees)
-            network = self._seconds("network", group, terms, depth)
+            setting = self._setting(group, terms, depth)
+            network = estimate("network", group.request.typical_bytes, setting)
             algorithm, hosts = self._fastest(group)
             if hosts < network:
                 text = (
@@ -225,16 +226,14 @@ class Paths:
         """
         assert group.terms is not None
         depth = self._state.placing.distance(group.request.hosts)
-        if group.request.reproducible:
-            return "doubling", self._seconds("doubling", group, group.terms, depth)
-        costs = {a: self._seconds(a, group, group.terms, depth) for a in _ALGORITHMS}
-        best = min(_ALGORITHMS, key=lambda algorithm: costs[algorithm])
-        return best, costs[best]
+        size, setting = self._typical(group.request), self._setting(group, group.terms, depth)
+        algorithm = "doubling" if group.request.reproducible else choose(size, setting, ALGORITHMS)
+        return algorithm, estimate(algorithm, size, setting)
 
-    def _seconds(self, path: str, group: Group, terms: Terms, depth: int) -> float:
+    def _setting(self, group: Group, terms: Terms, depth: int) -> Setting:
         fabric, request = self._state.placing.fabric, group.request
         delays = [link.delay_us for host in request.hosts for link in fabric.up[host]]
-        setting = Setting(
+        return Setting(
             n=request.world_size,
             rate_gbps=rate_of(fabric, request) or 1.0,
             link_us=max(delays, default=1.0),
@@ -243,7 +242,11 @@ class Paths:
             payload_bytes=terms.payload_bytes,
             depth=depth,
         )
-        return estimate(path, request.typical_bytes or DEFAULT_TYPICAL_BYTES, setting)
+
+    @staticmethod
+    def _typical(request: GroupRequest) -> int:
+        """Bytes of a typical collective."""
+        return request.typical_bytes or DEFAULT_TYPICAL_BYTES
 
     # ------------------------------------------------------------------------------------------- moves
 
