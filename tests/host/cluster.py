@@ -23,6 +23,42 @@ from host.worlds import EPIC, subnet
 LEASE = 2.0
 
 
+def write_manager(folder: Path, fabric: Fabric, *lines: str) -> str:
+    """The files of a manager in `folder`, with more lines of its configuration; its address."""
+    address = f"unix:{folder}/m.sock"
+    (folder / "fabric.toml").write_text(fabric.to_toml())
+    settings = {"fabric": "fabric.toml", "listen": [address], "database": "m.db", "seed": 1}
+    values = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    (folder / "manager.toml").write_text("\n".join([*values, *lines, ""]))
+    return address
+
+
+def start_manager(folder: Path, address: str, engines: set[str]) -> subprocess.Popen[str]:
+    """The process of the manager of `folder`, when it sees these engines up, and no other."""
+    manager = subprocess.Popen(
+        # Otherwise it would end with the thread that starts it.
+        [*EPIC, "manager", "serve", "--config", str(folder / "manager.toml"), "--detach"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert manager.stdout is not None
+    assert manager.stdout.readline() == "ready\n"
+    with ManagerClient(address, timeout=20.0, patient=True) as client:
+        end = time.monotonic() + 20
+        while {e.name for e in client.get_topology().engines if e.state == "up"} != engines:
+            assert time.monotonic() < end, "the manager does not see the switches"
+            time.sleep(0.02)
+    return manager
+
+
+def end_manager(manager: subprocess.Popen[str]) -> None:
+    """kill -9, and wait for it."""
+    assert manager.stdout is not None
+    manager.send_signal(signal.SIGKILL)
+    manager.wait(10)
+    manager.stdout.close()
+
+
 class Cluster:
     """Hosts h0, h1, …, each with a link to every one of the switches s0, s1, …: any switch is a tree by itself."""
 
@@ -32,7 +68,6 @@ class Cluster:
         self.hosts = [f"h{i}" for i in range(hosts)]
         self.names = [f"s{i}" for i in range(switches)]
         self.mode = mode
-        self.address = f"unix:{folder}/m.sock"
         self.switches: dict[str, tuple[Switch, threading.Thread]] = {}
         self.manager: subprocess.Popen[str] | None = None
         offer = EngineCapabilities(
@@ -50,10 +85,7 @@ class Cluster:
                 for at_host, s in enumerate(self.names)
             ),
         )  # fmt: skip
-        (folder / "fabric.toml").write_text(fabric.to_toml())
-        settings = {"fabric": "fabric.toml", "listen": [self.address], "database": "m.db", "seed": 1}
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-        (folder / "manager.toml").write_text("\n".join([*lines, "[times]", "quarantine = 0.2", ""]))
+        self.address = write_manager(folder, fabric, "[times]", "quarantine = 0.2")
 
     def _pool(self, host: int) -> str:
         """16 addresses a host."""
@@ -86,27 +118,11 @@ class Cluster:
 
     def start_manager(self) -> None:
         """Start the manager and wait until it sees every switch that there is."""
-        config = str(self._folder / "manager.toml")
-        self.manager = subprocess.Popen(
-            # Otherwise it would end with the thread that starts it.
-            [*EPIC, "manager", "serve", "--config", config, "--detach"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.manager.stdout is not None
-        assert self.manager.stdout.readline() == "ready\n"
-        with self.client() as client:
-            end = time.monotonic() + 20
-            while {e.name for e in client.get_topology().engines if e.state == "up"} != set(self.switches):
-                assert time.monotonic() < end, "the manager does not see the switches"
-                time.sleep(0.02)
+        self.manager = start_manager(self._folder, self.address, set(self.switches))
 
     def kill_manager(self) -> None:
         assert self.manager is not None
-        assert self.manager.stdout is not None
-        self.manager.send_signal(signal.SIGKILL)
-        self.manager.wait(10)
-        self.manager.stdout.close()
+        end_manager(self.manager)
 
     def client(self) -> ManagerClient:
         return ManagerClient(self.address, timeout=20.0, patient=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +14,8 @@ from epic_host.fabric.topology import EngineNode, Fabric, HostNode, Link
 from epic_host.manager.client import ManagerClient
 from epic_host.member import create_group
 from epic_host.switch import Switch, SwitchConfig
-from host.worlds import EPIC, subnet
+from host.cluster import end_manager, start_manager, write_manager
+from host.worlds import subnet
 
 RANKS = 4
 
@@ -34,11 +32,7 @@ def fabric(folder: Path, engines: dict[str, str]) -> Iterator[str]:
         {name: EngineNode(name, f"unix:{folder}/{name}", address[name]) for name in engines},
         tuple(links),
     )
-    (folder / "fabric.toml").write_text(plan.to_toml())
-    listen = f"unix:{folder}/m.sock"
-    settings = {"fabric": "fabric.toml", "listen": [listen], "database": "m.db", "seed": 1}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    (folder / "manager.toml").write_text("\n".join([*lines, ""]))
+    listen = write_manager(folder, plan)
     ports = {
         "s0": {address["s1"]: 0, address["s2"]: 1},
         "s1": {f"{net}.0/28": 0, f"{net}.16/28": 1, address["s0"]: 2},
@@ -52,25 +46,13 @@ def fabric(folder: Path, engines: dict[str, str]) -> Iterator[str]:
         thread = threading.Thread(target=switch.run)
         thread.start()
         switches.append((switch, thread))
-    manager = subprocess.Popen(
-        [*EPIC, "manager", "serve", "--config", str(folder / "manager.toml"), "--detach"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    manager = None
     try:
-        assert manager.stdout is not None
-        assert manager.stdout.readline() == "ready\n"
-        with ManagerClient(listen, timeout=20.0, patient=True) as client:
-            end = time.monotonic() + 20
-            while any(engine.state != "up" for engine in client.get_topology().engines):
-                assert time.monotonic() < end, "the manager does not see the switches"
-                time.sleep(0.02)
+        manager = start_manager(folder, listen, set(engines))
         yield listen
     finally:
-        manager.kill()
-        manager.wait(10)
-        assert manager.stdout is not None
-        manager.stdout.close()
+        if manager is not None:
+            end_manager(manager)
         for switch, thread in switches:
             switch.stop()
             thread.join(10)
