@@ -8,7 +8,8 @@
 module epic_delay_fifo_props #(
     parameter WIDTH = 2,
     parameter DEPTH = 4,
-    parameter DELAY = 3
+    parameter DELAY = 3,
+    parameter READY_REG = 0
 ) (
     input wire             clk,
     input wire             in_valid,
@@ -25,7 +26,7 @@ always @(posedge clk) started <= 1'b1;
 
 wire             in_ready, out_valid;
 wire [WIDTH-1:0] out_data;
-epic_delay_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH), .DELAY(DELAY)) dut (
+epic_delay_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH), .DELAY(DELAY), .READY_REG(READY_REG)) dut (
     .clk(clk), .rst(rst), .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready),
     .out_valid(out_valid), .out_data(out_data), .out_ready(out_ready)
 );
@@ -37,8 +38,11 @@ axis_held #(.WIDTH(WIDTH)) out_held (
 wire store = started && in_valid && in_ready;
 wire take = started && out_valid && out_ready;
 
-reg [COUNT_W-1:0] words = 0;
-always @(posedge clk) words <= words + store - take;
+reg [COUNT_W-1:0] words = 0, words_before = DEPTH;
+always @(posedge clk) begin
+    words <= words + store - take;
+    words_before <= rst ? DEPTH : words;
+end
 
 reg                     inside = 1'b0;
 reg [WIDTH-1:0]         word;
@@ -61,7 +65,7 @@ end
 
 always @(posedge clk) if (started) begin
     a_count: assert (words <= DEPTH);
-    a_room: assert (in_ready == (words != DEPTH));
+    a_room: assert (in_ready == (READY_REG ? words_before < DEPTH - 1 : words != DEPTH));
     a_empty: assert (!out_valid || words != 0);
     a_order: assert (!(inside && ahead == 0 && out_valid) || out_data == word);
     a_age: assert (!(inside && ahead == 0) || out_valid == (age >= DELAY));

@@ -1,7 +1,8 @@
 // What leaves the engine of Mode II: jobs and beats are held until they are taken, whatever the sequencer and the
 // mover do (both are cut away here, as are admission, timers and counters); and a beat that was ordered finds room.
-// Of them it is assumed that a move is ordered for a port with room for a largest payload, and that no more beats are
-// pushed than were ordered: epic_m2_sequencer_props and epic_m2_mover_props assert that.
+// Of them it is assumed that a packet is for a port that had room for a largest payload when its batch began, since when at
+// most three other events have made a job, and none has ordered a move (epic_m2_sequencer_props, epic_m2_pipeline_props),
+// and that no more beats are pushed than were ordered (epic_m2_mover_props).
 
 `default_nettype none
 
@@ -68,6 +69,7 @@ wire [13:0] new_bytes = \dut.move_data [MOVE_OUT_BYTES_LSB +: 14];
 wire [3:0]  new_beats = (new_bytes + DATA_W / 8 - 1) / (DATA_W / 8);
 always @* assume (new_bytes <= 64);
 
+(* anyseq *) wire [1:0] begins;
 genvar p;
 generate
     for (p = 0; p < 2; p = p + 1) begin : g_port
@@ -77,8 +79,15 @@ generate
         axis_held #(.WIDTH(DATA_W)) send_held (
             .clk(clk), .on(started), .valid(send_valid[p]), .ready(send_ready[p]), .data(send_data[DATA_W*p +: DATA_W])
         );
-        always @* assume (!ordered[p] || (send_room[p] && new_beats != 0));
-        always @* assume (!job[p] || job_room[p]);
+        // A batch for this port: it began in any cycle with room; jobs since, that of its packet included.
+        reg       under_way = 1'b0;
+        reg [2:0] since;
+        always @(posedge clk) begin
+            under_way <= !rst && !ordered[p] && ((begins[p] && send_room[p]) || (under_way && !(job[p] && since == 4)));
+            since <= (begins[p] && send_room[p] ? 3'd0 : since) + job[p];
+        end
+        always @* assume (!ordered[p] || (under_way && new_beats != 0));
+        always @* assume (!job[p] || job_room[p] || (under_way && since <= 3));
     end
 endgenerate
 
@@ -108,9 +117,13 @@ wire [5:0] ordered_of = port ? \dut.g_port[1].ordered_reg : \dut.g_port[0].order
 wire [5:0] room_of = port ? \dut.g_port[1].sends_room : \dut.g_port[0].sends_room ;
 wire [3:0] places_of = port ? \dut.g_port[1].jobs_room : \dut.g_port[0].jobs_room ;
 wire       sends_ready = port ? \dut.g_port[1].sends_ready : \dut.g_port[0].sends_ready ;
+wire       under_way_of = port ? g_port[1].under_way : g_port[0].under_way;
+wire [2:0] since_of = port ? g_port[1].since : g_port[0].since;
 wire       jobs_ready = port ? \dut.g_port[1].jobs_ready : \dut.g_port[0].jobs_ready ;
 always @(posedge clk) if (started) begin
     a_owed: assert (ordered_of == owed);
+    // So the sum of what is assumed and what was seen is room.
+    a_promise: assert (!under_way_of || (room_of - owed >= 64 / (DATA_W / 8) && places_of + since_of >= 5 && since_of <= 4));
     a_room: assert (owed <= room_of && room_of <= 32 && places_of <= 8);
     a_finds_room: assert (!push[port] || sends_ready);
     a_job_finds_room: assert (!job[port] || jobs_ready);

@@ -121,16 +121,14 @@ end
 // Words of the store: as in the other one, unless they are in the lanes.
 reg [BEATS*PLACES-1:0] pending, bits;
 reg                    same_place;
-reg                    behind;  // what the lanes hold of the slot that is read, this move itself has made
 integer s, w;
 always @* begin
     pending = 0;
-    behind = 1'b1;
     same_place = 1'b1;
     for (s = 0; s < STAGES; s = s + 1) if (written[s]) begin
         pending[place[2*s +: 2]*BEATS + index[INDEX*s +: INDEX]] = 1'b1;
-        if (place[2*s +: 2] != design_place[2*s +: 2]) same_place = 1'b0;
-        if (place[2*s +: 2] == from && beat <= index[INDEX*s +: INDEX]) behind = 1'b0;
+        if (place[2*s +: 2] != design_place[2*s +: 2] || index[INDEX*s +: INDEX] != design_index[INDEX*s +: INDEX])
+            same_place = 1'b0;
     end
     for (w = 0; w < BEATS * PLACES; w = w + 1) bits[w] = words[DATA_W*w + BIT];
 end
@@ -160,8 +158,10 @@ always @* if (started && !running) assume (bits == store);
 (* hierconn *) wire [STAGES-1:0]  \dut.valid_reg ;
 (* hierconn *) wire [STAGES-1:0]  \dut.writing_reg ;
 (* hierconn *) wire [2*STAGES-1:0] \dut.place_reg ;
+(* hierconn *) wire [STAGES*INDEX-1:0] \dut.index_reg ;
 wire [STAGES-1:0]  design_flying = \dut.valid_reg , design_written = \dut.writing_reg ;
 wire [2*STAGES-1:0] design_place = \dut.place_reg ;
+wire [STAGES*INDEX-1:0] design_index = \dut.index_reg ;
 wire               design_busy = \dut.busy_reg ;
 wire [MOVE_W-1:0]  design_move = \dut.move_reg ;
 wire [COUNT_W-1:0] design_beat = \dut.beat_reg , design_ins = \dut.in_beats_reg , design_outs = \dut.out_beats_reg ;
@@ -175,7 +175,7 @@ always @(posedge clk) if (started) begin
     a_same: assert (!busy || (design_move == move && design_beat == beat && design_ins == ins && design_outs == outs));
     a_within: assert (!busy || (given(move) && (beat < ins || beat < outs) && ins <= BEATS && outs <= BEATS));
     a_lanes: assert (design_flying == flying && design_written == written && same_place);
-    a_behind: assert (!busy || beat == 0 || behind);
+    a_read: assert (!go || !makes || !pending[from*BEATS + beat[INDEX-1:0]]);
     a_store: assert (((bits ^ store) & ~pending) == 0);
 
     a_beat: assert (!go || (busy && (!takes || payload_valid[src])));

@@ -1,9 +1,8 @@
 // The decisions of Mode II, one group of W = 2 with up to two children, root or not, on two ports that they may
-// share. What is proved is proved of one event, a frame, a packet or a timer, from any state that satisfies the
-// invariant to the end of the event: it holds then again. Since every event starts where one has ended, and what an
-// installation leaves satisfies it too, it holds for ever. (A move may be kept waiting for as many cycles as the
-// depth leaves.) A frame that starts in the last cycle of the one before reads what no write of that cycle goes to
-// (a_follows), so it is as if it had started in the next one.
+// share. What is proved is proved of one event, a frame, a batch of packets or a timer, that has the pipeline to itself,
+// from any state that satisfies the invariant to the end of the event: it holds then again. Since what an installation
+// leaves satisfies it too, it holds for ever. Events in the pipeline are as if each had it to itself, one after the other:
+// that, and that a move which waits holds up everything, is what epic_m2_pipeline_props proves.
 //
 //   the invariant   passed <= completed <= passed + W; `completed` is how many cells every child has contributed
 //                   a slot has the cell that its turn is on, with a bit for each child that has contributed to it, or
@@ -14,7 +13,7 @@
 //                   that wait for something, with the deadline of the edge's record
 //   a frame         leaves exactly one outcome: its reason, a duplicate, out of order, a contribution or a result; a
 //                   contribution exactly when its child's bit was not there; its beats are moved or thrown away, once
-//   a packet        one JOB a port, of a packet that is to be sent, where there was room; payload that a JOB
+//   packets         one JOB a port, of a packet that is to be sent, where there was room; payload that a JOB
 //                   announces is ordered for its port, in its length, and no other
 //   tags            of slots go on by W
 //
@@ -51,7 +50,7 @@ localparam [23:0] W = 24'd2;
 // As in the sequencer.
 localparam C_ROLE = 8, C_PORT = 10, C_CHILD = 13, C_W = 67;
 localparam A_HELD = 24, A_LIVE = 70, A_ERR = 71, A_RECORD = 72, A_BITMAP = 74, A_W = A_BITMAP + CHILDREN;
-localparam [3:0] IDLE = 4'd0, DECIDE = 4'd4, ACT = 4'd5, NEXT_DECIDE = 4'd7, GATHER = 4'd12;
+localparam [1:0] RUN = 2'd0;
 localparam [1:0] SEND = 2'd1;
 localparam [31:0] FLAGS = 32'd1 << IMMDT_NULL_LSB | 32'd1 << IMMDT_ERR_LSB;
 
@@ -109,9 +108,18 @@ epic_m2_sequencer #(
 (* hierconn *) wire [47:0]         \dut.progress_memory.words[0] ;
 (* hierconn *) wire [A_W-1:0]      \dut.agg_memory.words[0] ;
 (* hierconn *) wire [A_W-1:0]      \dut.agg_memory.words[1] ;
-(* hierconn *) wire [3:0]          \dut.state_reg ;
-(* hierconn *) wire [1:0]          \dut.what_reg ;
-(* hierconn *) wire [1:0]          \dut.edge_reg ;
+(* hierconn *) wire [1:0]          \dut.state_reg ;
+(* hierconn *) wire                \dut.valid_s ;
+(* hierconn *) wire                \dut.valid_d ;
+(* hierconn *) wire                \dut.valid_a ;
+(* hierconn *) wire [1:0]          \dut.what_a ;
+(* hierconn *) wire [1:0]          \dut.edge_d ;
+(* hierconn *) wire [1:0]          \dut.edge_a ;
+(* hierconn *) wire [EDGES-1:0]    \dut.busy_reg ;
+(* hierconn *) wire                \dut.in_batch ;
+(* hierconn *) wire                \dut.choose ;
+(* hierconn *) wire                \dut.opens ;
+(* hierconn *) wire [1:0]          \dut.payload_ports_reg ;
 (* hierconn *) wire [EDGES-1:0]    \dut.child_reg ;
 (* hierconn *) wire [EDGES-1:0]    \dut.want_reg ;
 (* hierconn *) wire [EDGES-1:0]    \dut.failed_reg ;
@@ -131,8 +139,9 @@ wire [GROUP_W-1:0] grp = \dut.group_memory.words[0] ;
 wire [23:0]        passed = \dut.progress_memory.words[0] [23:0];
 wire [23:0]        completed = \dut.progress_memory.words[0] [47:24];
 wire [2*A_W-1:0]   aggs = {\dut.agg_memory.words[1] , \dut.agg_memory.words[0] };
-wire [3:0]         state = \dut.state_reg ;
-wire [1:0]         what = \dut.what_reg , which = \dut.edge_reg ;
+wire               deciding = \dut.valid_d , acting = \dut.valid_a ;
+wire [1:0]         what = \dut.what_a , decided = \dut.edge_d , which = \dut.edge_a ;
+wire               between = \dut.state_reg == RUN && !\dut.valid_s && !deciding && !acting && !\dut.in_batch ;
 wire [EDGES-1:0]   want = \dut.want_reg , failed = \dut.failed_reg , paused = \dut.paused_reg ;
 wire [31:0]        groups = {\dut.group_of_reg[3] , \dut.group_of_reg[2] , \dut.group_of_reg[1] ,
     \dut.group_of_reg[0] };
@@ -210,15 +219,8 @@ always @* begin
 end
 wire sound = installed && sound_group && sound_edges && sound_want && sound_timers && sound_slots;
 
-(* hierconn *) wire       \dut.choose ;
-(* hierconn *) wire [1:0] \dut.chosen ;
-wire chooses_send = \dut.choose && \dut.chosen == SEND;
-reg  over = 1'b0, followed = 1'b0;
-wire between = state == IDLE || followed;  // an event has ended, the writes of its last cycle are there
-always @(posedge clk) begin
-    over <= over || (started && between);
-    followed <= started && in_valid && in_ready && state != IDLE;
-end
+reg  over = 1'b0;
+always @(posedge clk) over <= over || (started && between);
 
 // ----------------------------------------------------------------------------------------------------- what may happen
 axis_held #(.WIDTH(IN_W), .ASSUME(1)) in_held (
@@ -272,35 +274,33 @@ generate
         always @(posedge clk) if (started && step == 8) begin
             a_installed: assert (installed);
             a_starts_sound: assert (sound);
-            c_installed: cover (two && !root && state == IDLE);
+            c_installed: cover (two && !root && between);
         end
     end else begin : g_event
         always @* begin
-            // In the first cycle the event begins, and no other one does.
+            // In the first cycle the event begins, and no other one does before it is over.
             assume (!table_valid);
-            if (!started) assume (state == IDLE && sound);
-            if (!started) assume (EVENT == 0 ? in_ready : EVENT == 1 ? chooses_send : timer_take);
+            if (!started) assume (between && \dut.busy_reg == 0 && \dut.payload_ports_reg == 0 && sound);
+            if (!started) assume (EVENT == 0 ? in_ready : EVENT == 1 ? \dut.opens : timer_take);
+            if (started) assume (!\dut.choose || \dut.in_batch );
         end
     end
 endgenerate
 
 // -------------------------------------------------------------------------------------------------------- what happens
 (* hierconn *) wire            \dut.agg_write ;
-(* hierconn *) wire [A_W-1:0]  \dut.agg_data ;
-(* hierconn *) wire            \dut.slot_reg ;
+(* hierconn *) wire [A_W-1:0]  \dut.agg_a ;
+(* hierconn *) wire            \dut.slot_a ;
 (* hierconn *) wire            \dut.bcast_write ;
 (* hierconn *) wire            \dut.rc_write ;
-(* hierconn *) wire            \dut.progress_write ;
-(* hierconn *) wire            \dut.more_reg ;
-(* hierconn *) wire            \dut.act ;
-(* hierconn *) wire            \dut.rc_failed_reg ;
+(* hierconn *) wire            \dut.failed_a ;
 (* hierconn *) wire [2:0]      \dut.requester.rc_event ;
 (* hierconn *) wire [23:0]     \dut.requester.number ;
 (* hierconn *) wire [RC_W-1:0] \dut.requester.state ;
 (* hierconn *) wire [23:0]     \dut.requester.next ;
 wire            counts = \dut.agg_write , publishes = \dut.bcast_write ;
-wire [A_W-1:0]  slot = \dut.slot_reg ? \dut.agg_memory.words[1] : \dut.agg_memory.words[0] ;
-wire [A_W-1:0]  slot_after = \dut.agg_data ;
+wire [A_W-1:0]  slot = \dut.slot_a ? \dut.agg_memory.words[1] : \dut.agg_memory.words[0] ;
+wire [A_W-1:0]  slot_after = \dut.agg_a ;
 wire [23:0]     advance = slot_after[0 +: 24] - slot[0 +: 24];
 wire [CHILDREN-1:0] had = slot[A_LIVE] && advance == 0 ? slot[A_BITMAP +: CHILDREN] : {CHILDREN{1'b0}};
 wire [2:0]      rc_event = \dut.requester.rc_event ;
@@ -308,9 +308,9 @@ wire [RC_W-1:0] rc_state = \dut.requester.state ;
 wire [23:0]     rc_una = rc_state[RC_UNA_LSB +: 24], rc_cur = rc_state[RC_CUR_LSB +: 24];
 wire [23:0]     rc_next = \dut.requester.next ;
 wire [23:0]     named = \dut.requester.number - rc_una;
-wire [31:0]     late = now - deadlines[32*which +: 32];
+wire [31:0]     late = now - deadlines[32*decided +: 32];
 // The requester's result is used: the edge is not in error, and is looked at for this event.
-wire            decides = (state == DECIDE || state == NEXT_DECIDE) && exists[which] && !failed[which];
+wire            decides = deciding && exists[decided] && !failed[decided];
 
 // The frame in hand.
 reg             open = 1'b0;
@@ -327,16 +327,17 @@ always @(posedge clk) begin
     open <= (in_valid && in_ready) || (open && !count_frame);
 end
 
-// The packet in hand: which ports have had room for it, have got a JOB, are to get its payload.
+// The packets in hand: which ports had room when they began, have got a JOB, are to get its payload.
 reg  [1:0]  roomy, served = 2'd0, promised = 2'd0;
 reg  [13:0] length;
-wire [1:0]  packet = what == SEND && state == ACT ? job : 2'd0;
-wire        announces = job_data[JOB_HAS_PAYLOAD_LSB];
+wire [1:0]  packet = acting && what == SEND ? job : 2'd0;
+wire [1:0]  announced = job_data[JOB_HAS_PAYLOAD_LSB] ? packet : 2'd0;
+wire [1:0]  promises = promised | announced;
 always @(posedge clk) begin
-    roomy <= (state == IDLE ? 2'd0 : roomy) | (state == IDLE || state == GATHER || packet != 0 ? send_room : 2'd0);
-    served <= state == IDLE ? 2'd0 : served | packet;
-    promised <= (promised | (announces ? packet : 2'd0)) & ~ordered;
-    if (packet != 0 && announces) length <= job_bytes;
+    if (\dut.opens ) roomy <= send_room;
+    served <= served | packet;
+    promised <= promises & ~ordered;
+    if (announced != 0) length <= job_bytes;
 end
 
 generate if (EVENT != 3) begin : g_events
@@ -347,11 +348,9 @@ always @(posedge clk) if (started && !over) begin
     a_want: assert (!between || sound_want);
     a_timers: assert (!between || sound_timers);
     a_slots: assert (!between || sound_slots);
-    a_follows: assert (!(in_valid && in_ready) || state == IDLE || (count_frame && !\dut.progress_write
-        && !table_edge && what != SEND && !(\dut.rc_write && in_data[IN_EDGE_LSB +: 8] == which)));
+    a_ends: assert (!between || (\dut.busy_reg == 0 && \dut.payload_ports_reg == 0));
 
-    a_counted: assert (count_frame ? open : !(state == IDLE && open));
-    a_no_count_lost: assert (!\dut.more_reg || !\dut.act );
+    a_counted: assert (count_frame ? open : !(between && open));
     if (count_frame) begin
         a_reason: assert (kind != IN_NONE || (count_outcome == (reason != COUNTERS) && (!count_outcome
             || count_outcome_index == reason)));
@@ -381,20 +380,20 @@ always @(posedge clk) if (started && !over) begin
 
     a_event_sent: assert (!decides || rc_event != RC_SENT || (rc_cur != rc_next && !rc_state[RC_PAUSED_LSB]));
     a_event_implicit: assert (!decides || rc_event != RC_IMPLICIT || named[23] || named <= rc_next - rc_una);
-    a_event_timer: assert (!decides || rc_event != RC_TIMER || (armed[which] && !late[31]));
+    a_event_timer: assert (!decides || rc_event != RC_TIMER || (armed[decided] && !late[31]));
 
     a_one_job: assert ((job & (job - 1'b1)) == 0 && (packet & served) == 0);
     a_room: assert ((packet & ~roomy) == 0 && (packet != 0 || (job & ~job_room) == 0));
     a_psn: assert (packet == 0 || job == (2'd1 << port_of[which]));
-    a_length: assert (packet == 0 || announces == (job_bytes != 0));
-    a_same_length: assert (packet == 0 || !announces || promised == 0 || job_bytes == length);
-    a_promised: assert (state != IDLE || promised == 0);
-    a_ordered: assert (ordered == 0 || (moves && ordered == promised && move_ports == promised
-        && move_data[MOVE_OUT_BYTES_LSB +: 14] == length));
+    a_length: assert (packet == 0 || job_data[JOB_HAS_PAYLOAD_LSB] == (job_bytes != 0));
+    a_same_length: assert (announced == 0 || promised == 0 || job_bytes == length);
+    a_promised: assert (!between || promised == 0);
+    a_ordered: assert (ordered == 0 || (moves && ordered == promises && move_ports == promises
+        && move_data[MOVE_OUT_BYTES_LSB +: 14] == (announced != 0 ? job_bytes : length)));
     a_no_push: assert (!moves || ordered != 0 || move_ports == 0
         || move_data[MOVE_OUT_BYTES_LSB +: 14] == 0);
 
-    c_end: cover (state == IDLE);
+    c_end: cover (between);
 end
 end endgenerate
 
@@ -412,22 +411,21 @@ generate
         always @(posedge clk) if (started && !over) begin
             c_completes: cover (count_completed && !root && two && count_poisoned);
             c_result: cover (publishes && !root);
-            c_followed: cover (followed && kind == IN_ACK);
-            c_error: cover (count_frame && kind == IN_ACK && failed == 0 && \dut.rc_failed_reg );
+            c_error: cover (count_frame && kind == IN_ACK && failed == 0 && \dut.failed_a );
         end
     end
     if (EVENT == 1) begin : g_packet
         always @(posedge clk) if (started && !over) begin
             c_gathers: cover (ordered == 2'b11);
-            c_alone: cover (packet == 2'b10 && served == 2'b01 && !announces);
+            c_alone: cover (packet == 2'b10 && served == 2'b01 && announced == 0);
             c_again: cover (count_outcome && count_outcome_index == COUNTER_TX_RETRANSMISSION && which == PARENT);
         end
     end
     if (EVENT == 2) begin : g_timer
         always @(posedge clk) if (started && !over) begin
-            c_expires: cover (state == DECIDE && decides && rc_event == RC_TIMER);
+            c_expires: cover (decides && rc_event == RC_TIMER);
             a_no_move: assert (!move_valid && job == 0);
-            c_not_yet: cover (state == DECIDE && decides && rc_event == RC_NOTHING);
+            c_not_yet: cover (decides && rc_event == RC_NOTHING);
         end
     end
 endgenerate

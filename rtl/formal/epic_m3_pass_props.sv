@@ -34,6 +34,7 @@ module epic_m3_pass_props #(
 `include "epic_pkg.vh"
 `include "epic_types.vh"
 
+localparam GO_W = 234 + 4 + 1 + 4 + 3 * 2 + 8 * 2 + 2 * 12;
 localparam DATA_W = 64, BYTES = 8, BEATS = 8, BEAT_W = 3, LEFT_W = 12, ADDR_W = 4, COUNT_W = 1;
 localparam PATIENCE = 5;
 localparam FLIGHT = LANE_LATENCY + 3;
@@ -119,6 +120,11 @@ always @* assume (sound(pass_data) && sound(\dut.head ));
 (* hierconn *) wire [LEFT_W-1:0] \dut.beats_3 ;
 (* hierconn *) wire [LEFT_W-1:0] \dut.in_beats_3 ;
 (* hierconn *) wire [233:0] \dut.pass_3 ;
+(* hierconn *) wire [GO_W-1:0] \dut.go_q ;
+(* hierconn *) wire [GO_W-1:0] \dut.go_w ;
+(* hierconn *) wire [GO_W-1:0] \dut.go_3 ;
+(* hierconn *) wire \dut.valid_w ;
+(* hierconn *) wire \dut.same_3 ;
 (* hierconn *) wire [233:0] \dut.pass_1 ;
 
 // What a record says of beats and ports agrees with itself.
@@ -133,9 +139,40 @@ function agrees(
 endfunction
 wire agrees_2 = agrees(\dut.drain_2 , \dut.use_2 , \dut.write_2 , \dut.has_2 , \dut.src_2 , \dut.dest_2 , \dut.with_2 ,
     \dut.beats_2 , \dut.in_beats_2 , \dut.pass_2 [PASS_BYTES_LSB +: 14]);
+// Of a word of the queue.
+function agrees_word(input [GO_W-1:0] word);
+    reg [233:0]      pass;
+    reg              drain, use_a, write, record, has;
+    reg [3:0]        op;
+    reg [1:0]        src, dest, with_beats;
+    reg [15:0]       edges;
+    reg [LEFT_W-1:0] beats, in_beats;
+    begin
+        {pass, drain, use_a, write, record, has, op, src, dest, with_beats, edges, beats, in_beats} = word;
+        agrees_word = agrees(drain, use_a, write, has, src, dest, with_beats, beats, in_beats, pass[PASS_BYTES_LSB +: 14]);
+    end
+endfunction
 wire agrees_3 = agrees(\dut.drain_3 , \dut.use_3 , \dut.write_3 , \dut.has_3 , \dut.src_3 , \dut.dest_3 , \dut.with_3 ,
     \dut.beats_3 , \dut.in_beats_3 , \dut.pass_3 [PASS_BYTES_LSB +: 14]);
-always @* assume (agrees_3);
+always @* assume (agrees_word(\dut.go_q ));
+
+// Those that have left the queue and not started, in order: what their beats are, for all bits go the same way.
+(* hierconn *) wire \dut.valid_q ;
+localparam TOLD_W = 2 * LEFT_W;
+wire              comes = \dut.valid_q && !\dut.valid_w ;
+reg [TOLD_W-1:0]  first_out, second_out;
+reg [1:0]         out_count = 2'd0;
+wire [TOLD_W-1:0] told_q = \dut.go_q [TOLD_W-1:0], told_w = \dut.go_w [TOLD_W-1:0], told_3 = \dut.go_3 [TOLD_W-1:0];
+always @(posedge clk) begin
+    out_count <= rst ? 2'd0 : out_count + comes - \dut.start ;
+    if (\dut.start ) first_out <= out_count == 2 ? second_out : told_q;
+    else if (out_count == 0) first_out <= told_q;
+    if (comes) second_out <= told_q;
+end
+always @(posedge clk) if (started) begin
+    a_order: assert (out_count == \dut.valid_3 + \dut.valid_w && (out_count == 0 || told_3 == first_out)
+        && (out_count != 2 || told_w == second_out));
+end
 
 wire [5:0] fifo_room = \dut.fifo_room ;
 wire [4:0] go_room = \dut.go_room ;
@@ -148,6 +185,7 @@ always @* begin
 end
 always @(posedge clk) if (started) begin
     a_record: assert (!\dut.valid_2 || agrees_2);
+    a_waits: assert ((!\dut.valid_3 || agrees_3) && (!\dut.valid_w || (\dut.valid_3 && agrees_word(\dut.go_w ))));
     a_queue: assert (!pass_valid || \dut.fifo_ready );
     a_go_queue: assert (!\dut.valid_2 || \dut.go_ready );
     a_room: assert (fifo_room <= 32 && rooms);
@@ -233,8 +271,11 @@ function [ADDR_W-1:0] addr(input [FLIGHT*ADDR_W-1:0] all, input integer at);
 endfunction
 // in_a_row: a beat that is not the first of its slot is right behind the one before it.
 integer a, b;
-reg     in_a_row, not_too_early, firsts;
+reg     in_a_row, not_too_early, firsts, same;
 always @* begin
+    same = 1'b0;
+    for (a = 0; a < LANE_LATENCY - 1; a = a + 1)
+        same = same || (\dut.flight_first [a] && addr(\dut.flight_addr , a) / BEATS == \dut.pass_3 [PASS_SLOT_LSB]);
     in_a_row = 1'b1;
     not_too_early = 1'b1;
     firsts = 1'b1;
@@ -252,6 +293,7 @@ always @* begin
 end
 always @(posedge clk) if (started) begin
     a_in_a_row: assert (in_a_row && firsts);
+    a_same: assert (!\dut.valid_3 || \dut.same_3 == same);
     a_not_too_early: assert (not_too_early);
     a_slot_ends: assert (!busy || addr(\dut.flight_addr , 0) % BEATS + left < BEATS);
     c_same_slot: cover (flies[LANE_LATENCY] && flies[0] && \dut.flight_write [LANE_LATENCY]

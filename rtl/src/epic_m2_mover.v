@@ -1,6 +1,7 @@
 // Mode II, the data: executes MOVE records in order, one beat a cycle. Beats of a port's payload (A, or thrown away) and of
 // the store (B) go through the lanes into the store and to the ports' payload FIFOs. Nothing here waits once a move has
-// started but for beats of its payload: who orders a move has seen to it that the ports have room.
+// started but for beats of its payload, and for a beat of the slot that an earlier move has still in the lanes: who orders a
+// move has seen to it that the ports have room.
 
 `default_nettype none
 
@@ -66,18 +67,19 @@ wire [PLACE_W-1:0] to = move_reg[MOVE_TO_LSB +: PLACE_W];
 wire               takes = beat_reg < in_beats_reg;
 wire               makes = beat_reg < out_beats_reg;
 
-// The store holds what earlier moves wrote only when they have left the lanes.
+// The store holds what earlier moves wrote only when it has left the lanes. Within a move each beat has its own address.
 reg  [STAGES-1:0]         writing_reg;
 reg  [STAGES*PLACE_W-1:0] place_reg;
+reg  [STAGES*BEAT_W-1:0]  index_reg;
 reg                       hazard;
 integer h;
 always @* begin
     hazard = 1'b0;
     for (h = 0; h < STAGES; h = h + 1)
-        hazard = hazard || (writing_reg[h] && place_reg[PLACE_W*h +: PLACE_W] == from);
+        hazard = hazard || (writing_reg[h] && place_reg[PLACE_W*h +: PLACE_W] == from
+            && index_reg[BEAT_W*h +: BEAT_W] == beat_reg[BEAT_W-1:0]);
 end
-// Within a move each beat has its own address.
-wire blocked = hazard && beat_reg == {COUNT_W{1'b0}};
+wire blocked = hazard && makes;
 
 reg [DATA_W-1:0] arriving;
 reg              arrived;
@@ -140,7 +142,6 @@ reg  [DATA_W-1:0]         a_reg;
 reg  [3:0]                op_reg;
 reg                       little_reg;
 reg  [STAGES-1:0]         valid_reg;
-reg  [STAGES*BEAT_W-1:0]  index_reg;
 reg  [STAGES*PORTS-1:0]   ports_reg;
 wire [WORD_W-1:0]         b_data, out_data;
 wire                      out_valid;
