@@ -24,15 +24,16 @@ module epic_counters #(
     input  wire [PORTS-1:0]   failed,      // a frame for port p found no room
 
     input  wire [INDEX_W-1:0] read_index,
-    output reg  [31:0]        read_value   // one cycle later
+    output wire [31:0]        read_value   // one cycle later
 );
 
 `include "epic_pkg.vh"
 
 localparam DEPTH = 1 << INDEX_W;
 
-reg [31:0] outcomes [0:DEPTH-1];
-reg [31:0] sends [0:DEPTH-1];
+// Not block RAM: it would want the indices, which are decided late, a cycle before, and give the counts late.
+(* ram_style = "distributed" *) reg [31:0] outcomes [0:DEPTH-1];
+(* ram_style = "distributed" *) reg [31:0] sends [0:DEPTH-1];
 reg [31:0] frames_reg, ce_reg, completed_reg, poisoned_reg, sent_reg, failed_reg;
 reg [INDEX_W:0] clear_reg;
 
@@ -54,6 +55,10 @@ reg [6:0]         more_1;
 reg [3:0]         sent_more_reg, failed_more_reg;
 wire [31:0]       outcome_next = clearing_1 ? 32'd0 : outcome_count_1 + 32'd1;
 wire [31:0]       send_next = clearing_1 ? 32'd0 : send_count_1 + {25'd0, more_1};
+
+reg               reads_outcome, reads_send;
+reg [31:0]        outcome_read, send_read, single_read;
+assign read_value = single_read | ((outcome_read & {32{reads_outcome}}) + (send_read & {32{reads_send}}));
 
 always @(posedge clk) begin
     clearing_1 <= !ready;
@@ -83,16 +88,24 @@ always @(posedge clk) begin
     sent_reg <= sent_reg + {28'd0, sent_more_reg};
     failed_reg <= failed_reg + {28'd0, failed_more_reg};
     if (!ready) clear_reg <= clear_reg + 1'b1;
+    // What is read: each candidate in a register, and which it is.
+    outcome_read <= outcomes[read_index];
+    send_read <= sends[read_index];
+    reads_outcome <= 1'b0;
+    reads_send <= 1'b0;
+    single_read <= 32'd0;
     case ({{8 - INDEX_W{1'b0}}, read_index})
-        COUNTER_RX_FRAMES: read_value <= frames_reg;
-        COUNTER_RX_CE: read_value <= ce_reg;
-        COUNTER_CELLS_COMPLETED: read_value <= completed_reg;
-        COUNTER_CELLS_POISONED: read_value <= poisoned_reg;
-        COUNTER_TX_FRAMES: read_value <= sent_reg;
-        COUNTER_TX_FAILED: read_value <= failed_reg;
+        COUNTER_RX_FRAMES: single_read <= frames_reg;
+        COUNTER_RX_CE: single_read <= ce_reg;
+        COUNTER_CELLS_COMPLETED: single_read <= completed_reg;
+        COUNTER_CELLS_POISONED: single_read <= poisoned_reg;
+        COUNTER_TX_FRAMES: single_read <= sent_reg;
+        COUNTER_TX_FAILED: single_read <= failed_reg;
         COUNTER_TX_PARTIAL, COUNTER_TX_RESULT, COUNTER_TX_REPLAY, COUNTER_TX_RESEND, COUNTER_TX_REFLECTED:
-            read_value <= sends[read_index];
-        default: read_value <= outcomes[read_index];
+            reads_send <= 1'b1;
+        // Mode II counts these beside the outcome of the frame.
+        COUNTER_TX_ACK, COUNTER_TX_NAK, COUNTER_EDGE_ERRORS: {reads_outcome, reads_send} <= 2'b11;
+        default: reads_outcome <= 1'b1;
     endcase
     if (rst) begin
         clear_reg <= {INDEX_W + 1{1'b0}};

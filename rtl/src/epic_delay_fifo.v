@@ -9,7 +9,10 @@
 module epic_delay_fifo #(
     parameter integer WIDTH = 32,
     parameter integer DEPTH = 16,  // words, a power of two from 2; with DEPTH > DELAY a word a cycle goes through
-    parameter integer DELAY = 1    // cycles from a word's transfer in to the first in which it can leave, 1 or more
+    parameter integer DELAY = 1,   // cycles from a word's transfer in to the first in which it can leave, 1 or more
+    // 1: in_ready is a register, for a writer that is far away. It says what was free a cycle ago: with a word in every
+    // cycle one place stays empty.
+    parameter integer READY_REG = 0
 ) (
     input  wire             clk,
     input  wire             rst,
@@ -25,6 +28,8 @@ module epic_delay_fifo #(
 
 `EPIC_CHECK(g_check_depth, DEPTH >= 2 && (DEPTH & (DEPTH - 1)) == 0,
     ("epic_delay_fifo: DEPTH is %0d, expected a power of two from 2", DEPTH))
+`EPIC_CHECK(g_check_ready, READY_REG == 0 || READY_REG == 1,
+    ("epic_delay_fifo: READY_REG is %0d, expected 0 or 1", READY_REG))
 `EPIC_CHECK(g_check_delay, DELAY >= 1, ("epic_delay_fifo: DELAY is %0d, expected 1 or more", DELAY))
 
 localparam integer INDEX_W = $clog2(DEPTH);
@@ -40,9 +45,22 @@ reg [INDEX_W:0] read_reg;
 wire write = in_valid && in_ready;
 wire read = out_valid && out_ready;
 
-assign in_ready = write_reg != {~read_reg[INDEX_W], read_reg[INDEX_W-1:0]};
 assign out_valid = ripe_reg != read_reg;
 assign out_data = memory[read_reg[INDEX_W-1:0]];
+
+generate
+    if (READY_REG != 0) begin : g_ready
+        // One may come in the cycle in which this is looked at.
+        reg              ready_reg;
+        wire [INDEX_W:0] held = write_reg - read_reg;
+        always @(posedge clk) begin
+            ready_reg <= !rst && held < DEPTH[INDEX_W:0] - 1'b1;
+        end
+        assign in_ready = ready_reg;
+    end else begin : g_full
+        assign in_ready = write_reg != {~read_reg[INDEX_W], read_reg[INDEX_W-1:0]};
+    end
+endgenerate
 
 // The age of the words: a bit that was set by a transfer arrives DELAY - 1 cycles later.
 wire ripens;

@@ -89,13 +89,14 @@ wire             req_valid, hold, pass_room;
 wire [REQ_W-1:0] req_data;
 wire             admit_idle, slots_idle, pass_idle;
 
-// Who is next depends on all ports, which are far away: what a port shows waits here.
+// Who is next depends on all ports, which are far away: what a port shows waits here. In a memory that is read
+// asynchronously: the choice of a port reaches the few bits of a pointer, not the enables of all bits of a record.
 wire [PORTS-1:0]           shown_valid, shown_ready;
 wire [PORTS*META_BITS-1:0] shown_data;
 genvar p;
 generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_meta
-        epic_slice #(.WIDTH(META_BITS)) slice (
+        epic_delay_fifo #(.WIDTH(META_BITS), .DEPTH(8), .DELAY(1), .READY_REG(1)) waits (
             .clk(clk), .rst(rst),
             .in_valid(meta_valid[p]), .in_data(meta_data[META_BITS*p +: META_BITS]), .in_ready(meta_ready[p]),
             .out_valid(shown_valid[p]), .out_data(shown_data[META_BITS*p +: META_BITS]), .out_ready(shown_ready[p])

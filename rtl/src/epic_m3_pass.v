@@ -12,7 +12,7 @@
 //   1        row and ranks come out of memories        flight 1   both come out of memories
 //   2        edges by port                             flight 2   operands, to the lanes
 //   3        who gets what: a queue, whose first       then       LANE_LATENCY later: written, pushed to the ports
-//            waits until it can start
+//            waits in a register until it can start
 
 `default_nettype none
 
@@ -241,22 +241,41 @@ end
 localparam GO_DEPTH = 16;
 localparam GO_W = PASS_BITS + 4 + 1 + 4 + 3 * PORTS + 8 * PORTS + 2 * LEFT_W;
 wire                has_2 = some_2 && (write_2 || with_2 != {PORTS{1'b0}});
-wire                valid_3, go_ready;
-wire [GO_W-1:0]     go_3;
+wire                valid_q, go_ready;
+wire [GO_W-1:0]     go_q;
 wire [$clog2(GO_DEPTH):0] go_room;
 wire                start;
+// The one that waits is in a register: what holds it up is known beforehand, see same_3. As in an epic_slice the one behind
+// it has a place of its own, so that no start reaches the queue in its cycle: what is as wide has its enables far away.
+reg                 valid_3, valid_w;
+reg  [GO_W-1:0]     go_3, go_w;
+wire [GO_W-1:0]     go_next = valid_w ? go_w : go_q;
+wire                load = !valid_3 || start;
 epic_fifo #(.WIDTH(GO_W), .DEPTH(GO_DEPTH)) queue (
     .clk(clk), .rst(rst),
     .in_valid(valid_2),
     .in_data({pass_2, drain_2, use_2, write_2, record_2, has_2, op_2, src_2, dest_2, with_2, edge_2, beats_2, in_beats_2}),
     .in_ready(go_ready), .commit(1'b0), .rewind(1'b0),
-    .out_valid(valid_3), .out_data(go_3), .out_ready(start), .room(go_room)
+    .out_valid(valid_q), .out_data(go_q), .out_ready(!valid_w), .room(go_room)
 );
 // Three may have been issued since this was seen, or be in 1 and 2, and one more is.
-always @(posedge clk) issue_reg <= !rst && go_room >= 5;
+always @(posedge clk) begin
+    issue_reg <= !rst && go_room >= 5;
+    if (load) begin
+        valid_3 <= valid_w || valid_q;
+        go_3 <= go_next;
+    end
+    valid_w <= !load && (valid_w || valid_q);
+    if (!valid_w) go_w <= go_q;
+    if (rst) begin
+        valid_3 <= 1'b0;
+        valid_w <= 1'b0;
+    end
+end
 
 /* verilator lint_off UNUSEDSIGNAL */  // what 1 and 2 have made something else of
 wire [PASS_BITS-1:0] pass_3;
+wire [PASS_BITS-1:0] pass_next = go_next[GO_W-1 -: PASS_BITS];
 /* verilator lint_on UNUSEDSIGNAL */
 wire                 drain_3, use_3, write_3, record_3, has_3;
 wire [3:0]           op_3;
@@ -265,6 +284,7 @@ wire [PORTS*8-1:0]   edge_3;
 wire [LEFT_W-1:0]    beats_3, in_beats_3;
 assign {pass_3, drain_3, use_3, write_3, record_3, has_3, op_3, src_3, dest_3, with_3, edge_3, beats_3, in_beats_3} = go_3;
 wire [SLOT_W-1:0] slot_3 = pass_3[PASS_SLOT_LSB +: SLOT_W];
+wire [SLOT_W-1:0] slot_next = pass_next[PASS_SLOT_LSB +: SLOT_W];
 wire [13:0]       bytes_3 = pass_3[PASS_BYTES_LSB +: PASS_BYTES_WIDTH];
 
 // Ports that have had no room for long.
@@ -279,11 +299,11 @@ reg                    busy_0;         // beats of the pass are behind the one i
 reg [LEFT_W-1:0]       left_0;
 reg [PORTS*LEFT_W-1:0] drain_reg;      // beats of each port to throw away
 reg [PORTS-1:0]        draining;       // that is not 0
-// Bit s: flight[s] has the first beat of a pass that writes the slot of the one that waits.
-reg [EARLY-1:0]        same_3;
+// The first beat of a pass that writes the slot of the one that waits is in flight[0] to flight[EARLY-1].
+reg                    same_3;
 assign start = valid_3 && !busy_0 && waits_3 == {PORTS{1'b0}}
     && ((drain_3 || use_3 ? src_3 : {PORTS{1'b0}}) & draining) == {PORTS{1'b0}}
-    && !(has_3 && same_3 != {EARLY{1'b0}});
+    && !(has_3 && same_3);
 
 always @(posedge clk) begin
     job_push <= {PORTS{start}} & dest_3 & ~lost_3;
@@ -349,13 +369,23 @@ always @* begin
     if (!busy_0 && beats_3 == ONE_LEFT) count_next = port_beats(bytes_3);
 end
 
-// Of those in flight, which have the first beat of a pass that writes the slot of the one that waits.
-wire               first_next = begins && write_3 && LANE_LATENCY > 1;
+// What same_3 will be, for the one that waits and stays, and for the one behind it: looked at a cycle before, when each
+// first beat in flight is one stage behind, and that of a pass which starts now is not there yet. All of this is known
+// before it is known whether one starts.
+wire               writes_3 = has_3 && write_3 && LANE_LATENCY > 1;
+wire               first_next = start && writes_3;
+reg                same_stays, same_behind;
 integer            s;
 always @* begin
-    for (s = 0; s < EARLY; s = s + 1)
-        same_3[s] = flight_first[s] && flight_addr[ADDR_W*s + BEAT_W +: SLOT_W] == slot_3;
+    same_stays = 1'b0;
+    same_behind = 1'b0;
+    for (s = 0; s < EARLY - 1; s = s + 1) begin
+        same_stays = same_stays || (flight_first[s] && flight_addr[ADDR_W*s + BEAT_W +: SLOT_W] == slot_3);
+        same_behind = same_behind || (flight_first[s] && flight_addr[ADDR_W*s + BEAT_W +: SLOT_W] == slot_next);
+    end
 end
+wire               same_started = same_behind || (writes_3 && slot_3 == slot_next);
+always @(posedge clk) same_3 <= start ? same_started : valid_3 ? same_stays : same_behind;
 
 // Vectors are shifted whole: a loop over their parts, where Verilator does not unroll it, is no shift (5.48).
 always @(posedge clk) begin
@@ -469,8 +499,8 @@ epic_lanes_narrow #(.DATA_W(DATA_W), .FP16(FP16), .SIDE_W(COUNT_W + PORTS)) narr
     .out_beat(beat), .out_side({beat_count, beat_push})
 );
 
-assign idle = !(head_valid || valid_1 || valid_2 || valid_3 || flight_valid != {FLIGHT{1'b0}} || fifo_room != DEPTH[$clog2(DEPTH):0]
-    || go_room != GO_DEPTH[$clog2(GO_DEPTH):0]
+assign idle = !(head_valid || valid_1 || valid_2 || valid_q || valid_w || valid_3 || flight_valid != {FLIGHT{1'b0}}
+    || fifo_room != DEPTH[$clog2(DEPTH):0] || go_room != GO_DEPTH[$clog2(GO_DEPTH):0]
     || draining != {PORTS{1'b0}});
 
 `ifndef SYNTHESIS

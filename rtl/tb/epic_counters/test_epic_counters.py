@@ -23,9 +23,10 @@ BENCH = Bench(
 
 PORTS = parameter("PORTS", 4)
 NAMES = list(COUNTERS)
-SENDS = ("tx_partial", "tx_result", "tx_replay", "tx_resend", "tx_reflected")
+BOTH = ("tx_ack", "tx_nak", "edge_errors")  # as an outcome and as what is sent because of one
+SENDS = ("tx_partial", "tx_result", "tx_replay", "tx_resend", "tx_reflected", *BOTH)
 RECEIVED = ("rx_contribution", "rx_duplicate", "rx_stale", "rx_result")
-OUTCOMES = [n for n in NAMES if n.startswith("drop_") or n in RECEIVED]
+OUTCOMES = [n for n in NAMES if n.startswith("drop_") or n in (*RECEIVED, *BOTH)]
 SINGLE = {"frame": "rx_frames", "ce": "rx_ce", "completed": "cells_completed", "poisoned": "cells_poisoned"}
 
 
