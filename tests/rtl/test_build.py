@@ -56,6 +56,14 @@ def test_another_parameter_or_source_is_another_library(cache: Path, monkeypatch
     assert build.library(TOP, SMALL) != first
 
 
+def test_a_tool_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_DEADLINE", 0.1)
+    begun = time.monotonic()
+    with pytest.raises(DutError, match=r"RTL build failed: sleep: not finished after 0\.1 s"):
+        build._run(["sleep", "20"], tmp_path / "build.log", tmp_path, SMALL)
+    assert time.monotonic() - begun < 5
+
+
 def test_a_build_that_fails_leaves_nothing_to_load(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(home: Path, target: Path, *_: object, trace: bool) -> None:
         target.with_suffix(".partial").write_text("half")

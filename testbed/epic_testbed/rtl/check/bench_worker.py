@@ -61,7 +61,9 @@ def run(row: dict[str, Any], outcome: Path, waves: bool) -> None:
     from common.runner import BenchError, run  # type: ignore[import-not-found]
 
     try:
-        result = run(bench, row["parameters"], row["simulator"], waves=waves, must_pass=False)
+        result = run(
+            bench, row["parameters"], row["simulator"], waves=waves, must_pass=False, brief=row["first"]
+        )
     except BenchError as error:
         outcome.write_text(json.dumps({"failed": {"build": str(error)}}))
         return

@@ -65,10 +65,18 @@ def select(options: Options) -> list[Check]:
     ]
     if not options.only:
         return [c for c in everything if options.level == "verify" or c.level == "test"]
+    # What could not be listed may be what is asked for.
+    unlisted = [c for c in everything if c.name == bench.LISTING]
+    if unlisted and any(glob.startswith(("bench/", "*")) for glob in options.only):
+        return [*unlisted, *(c for c in everything if c not in unlisted and _matches(c, options.only))]
     for glob in options.only:
         if not fnmatch.filter([c.name for c in everything], glob):
             raise ConfigError(f"only = {glob!r}: no check has such a name; see `epic check rtl --list`")
-    return [c for c in everything if any(fnmatch.fnmatchcase(c.name, glob) for glob in options.only)]
+    return [c for c in everything if _matches(c, options.only)]
+
+
+def _matches(check: Check, globs: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(check.name, glob) for glob in globs)
 
 
 def run(options: Options) -> int:

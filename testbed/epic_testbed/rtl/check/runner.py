@@ -14,6 +14,7 @@ from typing import Protocol
 
 from epic_testbed.proofs.scratch import Scratch
 from epic_testbed.registry import Process
+from epic_testbed.rtl.check import tools
 from epic_testbed.rtl.check.model import (
     Check,
     CheckFailed,
@@ -66,12 +67,14 @@ class _Context:
 
     def __init__(self, name: str, folder: Path, processes: _Processes) -> None:
         self.folder = folder
+        self.tool = ""  # that runs, or ran last
         self._name = name
         self._processes = processes
 
     async def execute(
         self, command: list[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> Done:
+        self.tool = tools.name_of(command)
         popen = await asyncio.create_subprocess_exec(
             *tied(command),
             cwd=cwd or self.folder,
@@ -149,7 +152,8 @@ async def _judge(check: Check, context: _Context) -> Result:
     except ToolMissing as error:
         return Result(check, Outcome.MISSING, seconds(), message=str(error))
     except (TimeoutError, DeadlinePassed):
-        return Result(check, Outcome.TIMEOUT, seconds(), message=f"not finished after {check.deadline:.0f} s")
+        message = f"{context.tool or 'the check'}: not finished after {seconds():.1f} s"
+        return Result(check, Outcome.TIMEOUT, seconds(), message=f"{message} (deadline {check.deadline:g} s)")
     return Result(check, Outcome.PASS, seconds(), figures)
 
 

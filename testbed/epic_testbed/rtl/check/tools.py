@@ -22,6 +22,15 @@ def python() -> str:
     return sys.executable
 
 
+def name_of(command: list[str]) -> str:
+    """What a command runs, for people: the module or script of this interpreter, else the program."""
+    if command[0] != python():
+        return Path(command[0]).name
+    if command[1:2] == ["-m"]:
+        return command[2].rsplit(".", 1)[-1]
+    return Path(command[1]).stem if command[1:] and command[1].endswith(".py") else "python"
+
+
 def require_package(module: str, requirement: str) -> None:
     """Raise ToolMissing unless `module` can be imported."""
     if importlib.util.find_spec(module) is None:
