@@ -13,14 +13,15 @@ import numpy as np
 from epic_models.packetsim import flows as flow_rules
 from epic_models.packetsim import world as w_
 from epic_models.packetsim.algorithms import ALGORITHMS, Flow, places
-from epic_models.packetsim.config import HEADER_BYTES, PRIMITIVES, Config, Job
+from epic_models.packetsim.config import DISTRIBUTIONS, HEADER_BYTES, PRIMITIVES, Config, Job
 from epic_models.packetsim.heap import KIND
 from epic_models.packetsim.reference import reference
 from epic_models.packetsim.timers import NEVER
+from epic_models.packetsim.wheel import BUCKETS
 from epic_models.packetsim.world import World, record
 from epic_spec.errors import ConfigError
 
-# Packets that may be in flight at once: 64 bytes each of memory, and a heap entry at most.
+# Packets that may be in flight at once.
 PACKETS: Final = 1 << 20
 _BIG: Final = 1 << 60
 
@@ -109,10 +110,12 @@ class _Builder:
             else:
                 self.expected += 4 * job.window
         rng = random.Random(f"starts {self.config.seed}/{index}")
-        for _ in range(ranks):
+        random_delay = DISTRIBUTIONS[job.distribution]
+        for rank in range(ranks):
             for k in range(job.iterations):
                 delay = job.start if k == 0 else job.compute
-                delay += rng.expovariate(1 / job.straggle) if job.straggle else 0.0
+                delay += job.straggle * random_delay(rng) if job.straggle else 0.0
+                delay += job.slow if rank in job.slow_ranks else 0.0
                 self.delays.append(picoseconds(delay))
         return len(self.groups) - 1
 
@@ -259,7 +262,8 @@ class _Builder:
             self.join(ends[0], ends[1], f"{index}/{i}")
             values = {
                 "group": group, "end": ends[0], "sender": sender, "receiver": receiver, "total": flow.total,
-                "offset": flow.offset, "rule": flow.rule, "window": job.window, "segments": len(self.segments),
+                "offset": flow.offset, "rule": flow.rule, "window": job.window, "size": float(job.window),
+                "segments": len(self.segments),
                 "segment_count": len(flow.segments), "waits": len(self.flow_list), "wait_count": len(flow.waits),
             }  # fmt: skip
             self.flow_list += [first_flow + other for other in flow.waits]
@@ -307,6 +311,10 @@ class _Builder:
         samples = min(4096, int(config.time_limit / config.sample) + 1) if config.sample else 0
         world = World(
             sim=record(w_.SIM, 1),
+            wheel=record(w_.WHEEL, len(links)),
+            wheel_first=np.full(BUCKETS, -1, np.int32),
+            wheel_last=np.full(BUCKETS, -1, np.int32),
+            wheel_words=np.zeros(BUCKETS // 64, np.uint64),
             heap_time=np.zeros(heap, np.int64),
             heap_key=np.zeros(heap, np.int64),
             heap_what=np.zeros(heap, np.int64),
@@ -360,6 +368,7 @@ class _Builder:
         links["xoff"], links["xon"] = int(common.pause), int(common.resume)
         links["loss"], links["duplicate"], links["reorder"] = common.loss, common.duplicate, common.reorder
         links["hold"] = picoseconds(common.hold)
+        links["faulty"] = common.loss + common.duplicate + common.reorder > 0
         # A host's own queue has room for what its windows allow, and marks nothing.
         own = links["from_"] < network.hosts
         links["capacity"][own] = links["mark_above"][own] = _BIG
@@ -387,6 +396,7 @@ class _Builder:
         sim = world.sim[0]
         sim["seed"], sim["lanes"], sim["pfc"] = self.config.seed, lanes, self.config.links.pfc
         sim["log_on"] = self.log > 0
+        sim["wheel_shift"] = self._wheel_shift(world.links)
         world.packets["next"] = np.arange(1, len(world.packets) + 1)
         world.packets["next"][-1] = -1
         world.packets["row"] = -1
@@ -417,6 +427,12 @@ class _Builder:
             for g, group in enumerate(self.groups):
                 if group["how"] == w_.HOSTS:
                     flow_rules.fill(reference(world), g)
+
+    def _wheel_shift(self, links: w_.Records) -> int:
+        """Such that the wheel reaches as far as two large packets on half of the links take, or farther."""
+        size = max(job.payload for job in self.config.jobs) + HEADER_BYTES
+        reach = 2 * float(np.median(links["delay"] + size * links["ps_per_byte"]))
+        return max(0, math.ceil(math.log2(max(reach, 1.0) / BUCKETS)))
 
     def _first(self, agent: dict[str, Any]) -> int:
         group = self.groups[agent["group"]]

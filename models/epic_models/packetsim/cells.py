@@ -7,8 +7,8 @@ the first rank has its result.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.net import mix
 from epic_models.packetsim.world import (
     ALL_GATHER,
@@ -19,7 +19,7 @@ from epic_models.packetsim.world import (
 )
 
 
-@njit(cache=True)
+@kernel
 def size(group, cell):  # type: ignore[no-untyped-def]
     """Payload bytes of a cell; the last of a collective may be short."""
     if group.primitive == BARRIER:
@@ -28,7 +28,7 @@ def size(group, cell):  # type: ignore[no-untyped-def]
     return min(np.int64(group.cell_bytes), group.bytes - within * group.cell_bytes)
 
 
-@njit(cache=True)
+@kernel
 def owner(group, cell):  # type: ignore[no-untyped-def]
     """The rank whose shard a cell of ReduceScatter or AllGather is in; the root of Reduce and Broadcast."""
     if group.primitive == REDUCE_SCATTER or group.primitive == ALL_GATHER:
@@ -36,7 +36,7 @@ def owner(group, cell):  # type: ignore[no-untyped-def]
     return np.int64(group.root)
 
 
-@njit(cache=True)
+@kernel
 def contributes(group, rank, cell):  # type: ignore[no-untyped-def]
     """Whether a rank's contribution has a payload."""
     if group.primitive == BROADCAST or group.primitive == ALL_GATHER:
@@ -44,22 +44,22 @@ def contributes(group, rank, cell):  # type: ignore[no-untyped-def]
     return group.primitive != BARRIER
 
 
-@njit(cache=True)
-def receives(group, low, high, leaf, cell):  # type: ignore[no-untyped-def]
+@kernel
+def receives(w, group, low, high, cell):  # type: ignore[no-untyped-def]
     """Whether a rank among those with leaf positions low to high - 1 receives a payload."""
     if group.primitive == REDUCE or group.primitive == REDUCE_SCATTER:
-        place = leaf[owner(group, cell)]
+        place = w.leaf[group.starts + owner(group, cell)]
         return low <= place and place < high
     return group.primitive != BARRIER
 
 
-@njit(cache=True)
+@kernel
 def word(w, group_index, rank, cell, lane):  # type: ignore[no-untyped-def]
     """What a rank contributes in a lane of a cell."""
     return np.int32(mix(w.sim[0].seed, group_index * 1048576 + rank, cell, lane + 16) & np.uint64(0xFFFFFFFF))
 
 
-@njit(cache=True)
+@kernel
 def check(w, group_index, cell, row):  # type: ignore[no-untyped-def]
     """Compare a result with the sum of what the ranks contributed, and count what is wrong."""
     s, group = w.sim[0], w.groups[group_index]

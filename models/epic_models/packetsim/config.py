@@ -10,7 +10,7 @@ k = 4
 rate_gbps = 100.0
 delay_ns = 500.0                    # of a link, with what the node behind it takes
 buffer_kib = 512.0                  # of a link's queue; what does not fit is dropped
-mark_kib = 128.0                    # ECN: longer queues mark
+mark_kib = 128.0                    # ECN: longer queues mark; agents and host algorithms halve their windows
 pfc = false                         # pause instead of dropping; pause_kib and resume_kib
 
 [faults]                            # of every link
@@ -30,7 +30,10 @@ payload = 1024
 window = 64                         # cells; of host algorithms: packets in flight on a connection
 iterations = 2
 compute_us = 100.0                  # between two collectives of a rank
-straggle_us = 10.0                  # mean of an exponential delay that every start of a rank has
+straggle_us = 10.0                  # mean of a random delay that every start of a rank has
+straggle = "exponential"            # uniform (0 to twice the mean), lognormal (sigma 1), pareto (alpha 2)
+slow_ranks = [3]                    # ranks that take slow_us more for every collective
+slow_us = 50.0
 
 [[failure]]
 link = "h0-edge0"                   # or node = "core0"
@@ -49,8 +52,7 @@ from __future__ import annotations
 
 import math
 import random
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,37 +68,22 @@ from epic_models.packetsim.topology import (
     spine_leaf,
     tree,
 )
+from epic_models.tables import Table, size_of
 from epic_spec.errors import ConfigError
 from epic_spec.loader import read_toml
 
 MODES: Final = {"mode1": 1, "mode2": 2, "mode3": 3}
 PRIMITIVES: Final = ("all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather")
+# Random delays of mean 1, by name.
+DISTRIBUTIONS: Final[dict[str, Callable[[random.Random], float]]] = {
+    "exponential": lambda rng: rng.expovariate(1.0),
+    "uniform": lambda rng: rng.uniform(0.0, 2.0),
+    "lognormal": lambda rng: rng.lognormvariate(-0.5, 1.0),
+    "pareto": lambda rng: rng.paretovariate(2.0) / 2.0,
+}
 PLACEMENTS: Final = ("packed", "spread", "random")
 # Ethernet 14 + 4, preamble and gap 20, IPv4 20, UDP 8, BTH 12, immediate 4, ICRC 4.
 HEADER_BYTES: Final = 86
-_UNITS: Final = {
-    "": 1,
-    "B": 1,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-}
-
-
-def size_of(value: object, where: str) -> int:
-    """Bytes of 1024, "16MiB", "1.5GB". Raises ConfigError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    match = re.fullmatch(r"([0-9.]+) ?([A-Za-z]*)", value) if isinstance(value, str) else None
-    if match is None or match[2] not in _UNITS:
-        raise ConfigError(f'{where} = {value!r}, expected bytes, such as 4096 or "16MiB"')
-    try:
-        return round(float(match[1]) * _UNITS[match[2]])
-    except ValueError:
-        raise ConfigError(f'{where} = {value!r}, expected bytes, such as 4096 or "16MiB"') from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +120,9 @@ class Job:
     start: float = 0.0
     compute: float = 0.0
     straggle: float = 0.0
+    distribution: str = "exponential"
+    slow_ranks: tuple[int, ...] = ()
+    slow: float = 0.0
     rto_initial: float = 1e-3
     rto_min: float = 200e-6
     rto_max: float = 20e-3
@@ -199,67 +189,6 @@ class Config:
     sample: float = 0.0
 
 
-class Table:
-    """A TOML table whose keys are taken one by one, with checks; `done` refuses what is left."""
-
-    def __init__(self, data: object, where: str) -> None:
-        if not isinstance(data, Mapping):
-            raise ConfigError(f"{where} = {data!r}, expected a table")
-        self._left = dict(data)
-        self._known: list[str] = []
-        self.where = where
-
-    def number(self, key: str, default: float | None, low: float, high: float = math.inf) -> float:
-        """A number from `low` to `high`; required without a default."""
-        value = self._take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            limit = f" to {high:g}" if high < math.inf else " or more"
-            raise ConfigError(f"{self.where}: {key} = {value!r}, expected a number of {low:g}{limit}")
-        return float(value)
-
-    def whole(self, key: str, default: int | None, low: int, high: int = 1 << 62) -> int:
-        """A whole number from `low` to `high`; required without a default."""
-        value = self._take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            limit = f" to {high}" if high < 1 << 62 else " or more"
-            raise ConfigError(f"{self.where}: {key} = {value!r}, expected a whole number of {low}{limit}")
-        return value
-
-    def flag(self, key: str, default: bool) -> bool:
-        """True or false."""
-        value = self._take(key, default)
-        if not isinstance(value, bool):
-            raise ConfigError(f"{self.where}: {key} = {value!r}, expected true or false")
-        return value
-
-    def choice(self, key: str, default: str | None, choices: Sequence[str]) -> str:
-        """One of some words."""
-        value = self._take(key, default)
-        if value not in choices:
-            raise ConfigError(f"{self.where}: {key} = {value!r}, expected one of {', '.join(choices)}")
-        return str(value)
-
-    def text(self, key: str, default: str | None) -> str:
-        """A text."""
-        value = self._take(key, default)
-        if not isinstance(value, str) or not value:
-            raise ConfigError(f"{self.where}: {key} = {value!r}, expected a text")
-        return value
-
-    def other(self, key: str, default: Any = None) -> Any:
-        """A value that the caller checks."""
-        return self._take(key, default)
-
-    def done(self) -> None:
-        """Refuse the keys that nobody took. Raises ConfigError naming the first."""
-        for key in self._left:
-            raise ConfigError(f"{self.where}: unknown key {key!r}, expected one of {', '.join(self._known)}")
-
-    def _take(self, key: str, default: Any) -> Any:
-        self._known.append(key)
-        return self._left.pop(key, default)
-
-
 def load(path: str | Path) -> Config:
     """A configuration from a file. Raises ConfigError: one line that names the file, the key and what was expected."""
     return parse(read_toml(Path(path), "a simulation"), str(path))
@@ -270,10 +199,7 @@ def parse(data: Mapping[str, Any], source: str) -> Config:
     top = Table(data, source)
     network, links = _topology(top.other("topology", {}), top.other("faults", {}), source)
     seed = top.whole("seed", 0, 0)
-    jobs = [
-        _job(row, network, f"{source}: job[{i}]", f"{seed}/{i}")
-        for i, row in enumerate(_rows(top, "job", source))
-    ]
+    jobs = [_job(row, network, f"{source}: job[{i}]", f"{seed}/{i}") for i, row in enumerate(top.rows("job"))]
     if not jobs:
         raise ConfigError(f"{source}: no [[job]], expected at least one")
     names = [job.name for job in jobs]
@@ -290,24 +216,16 @@ def parse(data: Mapping[str, Any], source: str) -> Config:
         payload_check=top.flag("payload_check", False),
         lanes=top.whole("lanes", 4, 1, 64),
         failures=tuple(
-            _failure(row, network, f"{source}: failure[{i}]")
-            for i, row in enumerate(_rows(top, "failure", source))
+            _failure(row, network, f"{source}: failure[{i}]") for i, row in enumerate(top.rows("failure"))
         ),
         backgrounds=tuple(
             _background(row, network, f"{source}: background[{i}]")
-            for i, row in enumerate(_rows(top, "background", source))
+            for i, row in enumerate(top.rows("background"))
         ),
         sample=top.number("sample_us", 0.0, 0.0) * 1e-6,
     )
     top.done()
     return config
-
-
-def _rows(top: Table, key: str, source: str) -> list[Any]:
-    rows = top.other(key, [])
-    if not isinstance(rows, list):
-        raise ConfigError(f"{source}: {key} = {rows!r}, expected tables [[{key}]]")
-    return rows
 
 
 def _topology(data: object, faults: object, source: str) -> tuple[Network, Links]:
@@ -316,7 +234,7 @@ def _topology(data: object, faults: object, source: str) -> tuple[Network, Links
     kind = table.choice("kind", None, kinds)
     rate = table.number("rate_gbps", 100.0, 0.001, 1e5)
     delay = table.number("delay_ns", 500.0, 0.0)
-    network = _network(kind, table, rate, delay)
+    network = network_of(kind, table, rate, delay)
     values: dict[str, Any] = {
         "buffer": table.number("buffer_kib", 512.0, 1.0) * 1024,
         "mark": table.number("mark_kib", math.inf, 0.0) * 1024,
@@ -337,7 +255,8 @@ def _topology(data: object, faults: object, source: str) -> tuple[Network, Links
     return network, Links(**values)
 
 
-def _network(kind: str, table: Table, rate: float, delay: float) -> Network:
+def network_of(kind: str, table: Table, rate: float, delay: float) -> Network:
+    """A network of a kind, from the keys of its table. Raises ConfigError."""
     if kind == "single":
         return single(table.whole("hosts", None, 1, 4096), rate, delay)
     if kind == "1-2-4":
@@ -405,12 +324,15 @@ def _job(data: object, network: Network, where: str, salt: str) -> Job:
         payload=table.whole("payload", 1024, 64, 8192),
         message=table.whole("message", 16384, 64, 1 << 20),
         window=table.whole("window", 64, 1, 65536),
-        slots=_optional(table, "slots", 2, 131072),
-        buffers=_optional(table, "buffers", 1, 65536),
+        slots=table.optional("slots", 2, 131072),
+        buffers=table.optional("buffers", 1, 65536),
         iterations=table.whole("iterations", 1, 1, 10**6),
         start=table.number("start_us", 0.0, 0.0) * 1e-6,
         compute=table.number("compute_us", 0.0, 0.0) * 1e-6,
         straggle=table.number("straggle_us", 0.0, 0.0) * 1e-6,
+        distribution=table.choice("straggle", "exponential", tuple(DISTRIBUTIONS)),
+        slow_ranks=_ranks(table, "slow_ranks", len(hosts)),
+        slow=table.number("slow_us", 0.0, 0.0) * 1e-6,
         rto_initial=table.number("rto_initial_us", 1000.0, 1.0) * 1e-6,
         rto_min=table.number("rto_min_us", 200.0, 1.0) * 1e-6,
         rto_max=table.number("rto_max_us", 20_000.0, 1.0) * 1e-6,
@@ -425,12 +347,16 @@ def _job(data: object, network: Network, where: str, salt: str) -> Job:
     return job
 
 
-def _optional(table: Table, key: str, low: int, high: int) -> int | None:
-    value = table.other(key)
-    return None if value is None else Table({key: value}, table.where).whole(key, None, low, high)
+def _ranks(table: Table, key: str, ranks: int) -> tuple[int, ...]:
+    value = table.other(key, [])
+    if not isinstance(value, list) or not all(type(r) is int and 0 <= r < ranks for r in value):
+        raise ConfigError(f"{table.where}: {key} = {value!r}, expected a list of ranks from 0 to {ranks - 1}")
+    return tuple(value)
 
 
 def _check_job(job: Job, where: str) -> None:
+    if bool(job.slow) != bool(job.slow_ranks):
+        raise ConfigError(f"{where}: slow_ranks and slow_us, expected both or neither")
     if job.mode is None:
         if job.primitive != "all_reduce":
             raise ConfigError(

@@ -11,14 +11,14 @@ over the receiver's, as the flow's segment says.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim import ranks, rc
+from epic_models.packetsim.kernel import entry, kernel
 from epic_models.packetsim.net import free_row, new_row
-from epic_models.packetsim.world import ACKREQ, ADD, DATA, WHOLE
+from epic_models.packetsim.world import ACK, ACKREQ, ADD, CE, DATA, WHOLE
 
 
-@njit(cache=True)
+@kernel
 def _segment(w, flow, within):  # type: ignore[no-untyped-def]
     """The segment that packet `within` of an iteration belongs to."""
     low, high = flow.segments, flow.segments + flow.segment_count - 1
@@ -31,18 +31,18 @@ def _segment(w, flow, within):  # type: ignore[no-untyped-def]
     return w.segments[low]
 
 
-@njit(cache=True)
+@kernel
 def _element(w, group, rank, iteration, place):  # type: ignore[no-untyped-def]
     return group.data + ((np.int64(iteration) * group.ranks + rank) * group.elements + place)
 
 
-@njit(cache=True)
+@kernel
 def _bytes(w, group, place):  # type: ignore[no-untyped-def]
     """Payload bytes of the packet with elements at `place`; the last of the data may be short."""
     return min(np.int64(group.payload), max(group.bytes - place * group.payload, np.int64(1)))
 
 
-@njit(cache=True)
+@kernel
 def limit(w, flow):  # type: ignore[no-untyped-def]
     """How many packets, over all iterations, may have been sent by now."""
     agent = w.agents[flow.sender]
@@ -65,14 +65,14 @@ def limit(w, flow):  # type: ignore[no-untyped-def]
     return k * flow.total + min(least, flow.total)
 
 
-@njit(cache=True)
+@kernel
 def pump(w, index):  # type: ignore[no-untyped-def]
     """Send what the flow's window and its limit allow."""
     flow = w.flows[index]
     end = w.ends[flow.end]
     group = w.groups[flow.group]
     flow.limit = max(flow.limit, limit(w, flow))
-    while end.next < flow.limit and end.next - end.una < flow.window and not end.failed:
+    while end.next < flow.limit and end.next - end.una < np.int64(flow.size) and not end.failed:
         within = end.next % flow.total
         segment = _segment(w, flow, within)
         place = segment.place + within - segment.first
@@ -85,13 +85,16 @@ def pump(w, index):  # type: ignore[no-untyped-def]
         rc.send(w, flow.end, 0, _bytes(w, group, place), row)
 
 
-@njit(cache=True)
+@kernel
 def arrived(w, index, p, at_sender):  # type: ignore[no-untyped-def]
     """A packet of a flow has come: an acknowledgement to its sender, or data to its receiver."""
     flow = w.flows[index]
     if at_sender:
         if p.kind != DATA:
+            before = w.ends[flow.end].una
             rc.on_ack(w, flow.end, p.kind, p.number)
+            if p.kind == ACK:
+                _react(w, flow, p, before)
             pump(w, index)
         return
     end_index = w.ends[flow.end].peer
@@ -104,13 +107,32 @@ def arrived(w, index, p, at_sender):  # type: ignore[no-untyped-def]
         return
     _take(w, flow, p)
     flow.got += 1
-    rc.accept(w, end_index, True, p.flags & ACKREQ)
+    end.part_ce |= p.flags & CE
+    rc.accept(w, end_index, True, p.flags & ACKREQ, end.part_ce)
+    if p.flags & ACKREQ:
+        end.part_ce = 0
     _count(w, flow)
     for i in range(flow.wakes, flow.wakes + flow.wake_count):
         pump(w, w.flow_list[i])
 
 
-@njit(cache=True)
+@kernel
+def _react(w, flow, p, before):  # type: ignore[no-untyped-def]
+    """A mark that an acknowledgement brings back halves the window, once a window; without marks it grows by a packet a
+    window: what an agent does with results (EPIC-H-08), and in DCTCP's place here.
+    """
+    if not w.groups[flow.group].ecn:
+        return
+    end = w.ends[flow.end]
+    if p.flags & CE:
+        if p.number >= flow.recover:
+            flow.size = max(1.0, flow.size / 2)
+            flow.recover = end.next
+    else:
+        flow.size = min(float(flow.window), flow.size + (end.una - before) / flow.size)
+
+
+@kernel
 def _take(w, flow, p):  # type: ignore[no-untyped-def]
     """Add the packet's values to the receiver's, or store them."""
     if p.row < 0:
@@ -129,7 +151,7 @@ def _take(w, flow, p):  # type: ignore[no-untyped-def]
     p.row = -1
 
 
-@njit(cache=True)
+@kernel
 def _count(w, flow):  # type: ignore[no-untyped-def]
     """The receiver has a packet more; its collective may have ended."""
     agent = w.agents[flow.receiver]
@@ -138,7 +160,7 @@ def _count(w, flow):  # type: ignore[no-untyped-def]
         settle(w, flow.receiver)
 
 
-@njit(cache=True)
+@kernel
 def settle(w, index):  # type: ignore[no-untyped-def]
     """End the collective of a rank when all that it waits for has come."""
     agent = w.agents[index]
@@ -154,7 +176,7 @@ def settle(w, index):  # type: ignore[no-untyped-def]
         ranks.ended(w, index)
 
 
-@njit(cache=True)
+@kernel
 def _check(w, agent, iteration):  # type: ignore[no-untyped-def]
     """Every element of the rank against the sum of what the ranks began with."""
     s, group = w.sim[0], w.groups[agent.group]
@@ -168,7 +190,7 @@ def _check(w, agent, iteration):  # type: ignore[no-untyped-def]
                 s.wrong += 1
 
 
-@njit(cache=True)
+@kernel
 def initial(w, group_index, rank, iteration, place, lane):  # type: ignore[no-untyped-def]
     """What a rank begins with."""
     x = np.uint64(w.sim[0].seed) + np.uint64(group_index * 7919 + rank * 104729 + iteration * 1299709)
@@ -177,7 +199,7 @@ def initial(w, group_index, rank, iteration, place, lane):  # type: ignore[no-un
     return np.int32((x * np.uint64(2862933555777941757)) & np.uint64(0xFFFFFFFF))
 
 
-@njit(cache=True)
+@entry
 def fill(w, group_index):  # type: ignore[no-untyped-def]
     """Give every rank its elements, before the start."""
     group = w.groups[group_index]

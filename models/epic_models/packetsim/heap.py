@@ -1,21 +1,22 @@
-"""The event queue: a binary heap over three arrays, ordered by time, then kind of event, then order of scheduling.
+"""The events that are not in the timing wheel (`wheel`): a binary heap over three arrays, ordered by time, then kind of
+event, then order of scheduling.
 
-One entry stands for a link's next arrival, not for a packet: packets on a link come in order and wait in a list of
-their own (`net`), so the heap is as large as the links that are in use and the timers that run.
+A link has one entry, for its next arrival, here or in the wheel: packets on a link come in order and wait in a list of
+their own (`net`), so the heap is as large as the timers that run and what the wheel does not reach.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from numba import njit
+from epic_models.packetsim.kernel import kernel
 
 # An event's kind in the high bits of its key, so that kinds of one time have an order of their own.
 KIND: Final = 1 << 56
 ORDER: Final = KIND - 1
 
 
-@njit(cache=True, inline="never")
+@kernel
 def push(w, time, kind, order, what):  # type: ignore[no-untyped-def]
     """Schedule `what` (an index that `kind` explains) at `time`."""
     key = kind * KIND + (order & ORDER)
@@ -34,7 +35,7 @@ def push(w, time, kind, order, what):  # type: ignore[no-untyped-def]
     times[i], keys[i], whats[i] = time, key, what
 
 
-@njit(cache=True, inline="never")
+@kernel
 def drop_first(w):  # type: ignore[no-untyped-def]
     """Take the first event out; its fields are read before."""
     times, keys, whats = w.heap_time, w.heap_key, w.heap_what

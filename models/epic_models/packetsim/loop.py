@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from epic_models.packetsim import flows, mode3, ranks, rc, rcmodes
+from epic_models.packetsim import flows, mode3, ranks, rc, rcmodes, wheel
 from epic_models.packetsim.heap import drop_first, push
+from epic_models.packetsim.kernel import entry, kernel
 from epic_models.packetsim.net import (
     enqueue,
     enter_ingress,
@@ -44,7 +44,7 @@ from epic_models.packetsim.world import (
 DONE, IDLE, TIME, EVENTS, FULL = range(5)
 
 
-@njit(cache=True)
+@entry
 def run(w, until, most_events):  # type: ignore[no-untyped-def]
     """Go on until every collective has ended (DONE), nothing is left to happen (IDLE), the time `until` (picoseconds),
     so many events, or until an array is full (FULL).
@@ -54,20 +54,29 @@ def run(w, until, most_events):  # type: ignore[no-untyped-def]
     while s.unfinished > 0:
         if s.full:
             return FULL
-        if s.heap == 0:
+        link = wheel.first(w)
+        if s.heap > 0:
+            if link >= 0 and _heap_first(w, link):
+                link = -1
+        elif link < 0:
             return IDLE
-        time = w.heap_time[0]
+        time = w.wheel[link].time if link >= 0 else w.heap_time[0]
         if time > until:
             s.now = until
             return TIME
         if left == 0:
             return EVENTS
         left -= 1
+        s.events += 1
+        if link >= 0:
+            wheel.drop(w, link)
+            s.now = time
+            _arrive(w, link)
+            continue
         kind = w.heap_key[0] >> 56
         what = w.heap_what[0]
         drop_first(w)
         s.now = time
-        s.events += 1
         if kind == ARRIVE:
             _arrive(w, what)
         elif kind == SENT:
@@ -89,7 +98,14 @@ def run(w, until, most_events):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@njit(cache=True)
+@kernel
+def _heap_first(w, link):  # type: ignore[no-untyped-def]
+    """Whether the heap's first event is before a link's entry in the wheel."""
+    arrival, time = w.wheel[link], w.heap_time[0]
+    return time < arrival.time or (time == arrival.time and w.heap_key[0] < arrival.order)
+
+
+@kernel
 def _arrive(w, index):  # type: ignore[no-untyped-def]
     """The first packet on a link has crossed it."""
     s, link = w.sim[0], w.links[index]
@@ -98,7 +114,7 @@ def _arrive(w, index):  # type: ignore[no-untyped-def]
     link.first = p.next
     if link.first >= 0:
         following = w.packets[link.first]
-        push(w, following.time, ARRIVE, following.order, index)
+        wheel.insert(w, index, following.time, following.order)
     s.hops += 1
     if not w.node_up[link.to] or not link.up:
         link.lost += 1
@@ -114,7 +130,7 @@ def _arrive(w, index):  # type: ignore[no-untyped-def]
     free_packet(w, i)
 
 
-@njit(cache=True)
+@kernel
 def _receive(w, p):  # type: ignore[no-untyped-def]
     """A packet is where it was to go."""
     s, end = w.sim[0], w.ends[p.end]
@@ -148,7 +164,7 @@ def _receive(w, p):  # type: ignore[no-untyped-def]
             rcmodes.on_parent(w, end.owner, p)
 
 
-@njit(cache=True)
+@kernel
 def _pump(w, index):  # type: ignore[no-untyped-def]
     """Contribute what the window allows."""
     agent = w.agents[index]
@@ -160,7 +176,7 @@ def _pump(w, index):  # type: ignore[no-untyped-def]
             rcmodes.contribute(w, index)
 
 
-@njit(cache=True)
+@kernel
 def _wake(w, index):  # type: ignore[no-untyped-def]
     """A rank begins its next collective."""
     agent = w.agents[index]
@@ -176,7 +192,7 @@ def _wake(w, index):  # type: ignore[no-untyped-def]
     _pump(w, index)
 
 
-@njit(cache=True)
+@kernel
 def _timer(w, index):  # type: ignore[no-untyped-def]
     """An end's timer: due, or to be scheduled again."""
     s, end = w.sim[0], w.ends[index]
@@ -205,7 +221,7 @@ def _timer(w, index):  # type: ignore[no-untyped-def]
     arm(w, index, rc.next_deadline(end))
 
 
-@njit(cache=True)
+@kernel
 def _edge_failed(w, index):  # type: ignore[no-untyped-def]
     """An end has given its edge up; a rank's collectives end without results then."""
     end = w.ends[index]
@@ -215,7 +231,7 @@ def _edge_failed(w, index):  # type: ignore[no-untyped-def]
         w.agents[w.flows[end.owner].sender].failed = 1
 
 
-@njit(cache=True)
+@kernel
 def _change(w, index):  # type: ignore[no-untyped-def]
     """A link or a node fails or comes back."""
     change = w.changes[index]
@@ -225,7 +241,7 @@ def _change(w, index):  # type: ignore[no-untyped-def]
         w.node_up[change.node] = change.up
 
 
-@njit(cache=True)
+@kernel
 def _source(w, index):  # type: ignore[no-untyped-def]
     """Background traffic: the next packet of a source, or the next turn of an on-off source."""
     s, source = w.sim[0], w.sources[index]
@@ -247,7 +263,7 @@ def _source(w, index):  # type: ignore[no-untyped-def]
     push(w, s.now + np.int64(-math.log(1.0 - x) * source.mean) + 1, SOURCE, s.order, index)
 
 
-@njit(cache=True)
+@kernel
 def _sample(w):  # type: ignore[no-untyped-def]
     """Note how long every queue is."""
     s = w.sim[0]

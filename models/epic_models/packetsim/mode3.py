@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim import cells, ranks, rto
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.net import copy_row, free_row, transmit
 from epic_models.packetsim.timers import arm, seconds
 from epic_models.packetsim.world import ACKREQ, CE, DATA, LAST, NULL
@@ -14,7 +14,7 @@ REORDER_THRESHOLD = 3
 _OUTSTANDING, _EARLY = 1, 2
 
 
-@njit(cache=True)
+@kernel
 def _send(w, end, cell, size, row, congested):  # type: ignore[no-untyped-def]
     """A cell's packet from an end; `size` 0 is NULL."""
     flags = LAST | ACKREQ
@@ -29,7 +29,7 @@ def _send(w, end, cell, size, row, congested):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------------------------- engine
 
 
-@njit(cache=True)
+@kernel
 def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
     """A contribution has come from a child."""
     entry = w.entries[entry_index]
@@ -70,7 +70,7 @@ def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
         _partial(w, entry_index, p.number)
 
 
-@njit(cache=True)
+@kernel
 def _duplicate(w, entry_index, child, cell):  # type: ignore[no-untyped-def]
     entry = w.entries[entry_index]
     slot = w.slots[entry.slots + cell % entry.slot_count]
@@ -85,7 +85,7 @@ def _duplicate(w, entry_index, child, cell):  # type: ignore[no-untyped-def]
         _partial(w, entry_index, cell)
 
 
-@njit(cache=True)
+@kernel
 def _partial(w, entry_index, cell):  # type: ignore[no-untyped-def]
     entry = w.entries[entry_index]
     slot = w.slots[entry.slots + cell % entry.slot_count]
@@ -93,7 +93,7 @@ def _partial(w, entry_index, cell):  # type: ignore[no-untyped-def]
     _send(w, entry.parent, cell, size, copy_row(w, slot.row), slot.result_ce)
 
 
-@njit(cache=True)
+@kernel
 def on_parent(w, entry_index, p):  # type: ignore[no-untyped-def]
     """A result has come from the parent."""
     entry = w.entries[entry_index]
@@ -114,7 +114,7 @@ def on_parent(w, entry_index, p):  # type: ignore[no-untyped-def]
         _finish(w, entry_index, p.number)
 
 
-@njit(cache=True)
+@kernel
 def _finish(w, entry_index, cell):  # type: ignore[no-untyped-def]
     """The result is known: keep it for replays and multicast it."""
     entry = w.entries[entry_index]
@@ -124,15 +124,14 @@ def _finish(w, entry_index, cell):  # type: ignore[no-untyped-def]
         _result(w, entry_index, child, cell)
 
 
-@njit(cache=True)
+@kernel
 def _result(w, entry_index, child, cell):  # type: ignore[no-untyped-def]
     entry = w.entries[entry_index]
     group = w.groups[entry.group]
     slot = w.slots[entry.slots + cell % entry.slot_count]
     index = w.children[entry.children + child]
     end = w.ends[index]
-    leaf = w.leaf[group.starts : group.starts + group.ranks]
-    if slot.null or not cells.receives(group, end.low, end.high, leaf, cell):
+    if slot.null or not cells.receives(w, group, end.low, end.high, cell):
         _send(w, index, cell, np.int64(0), -1, slot.result_ce)
     else:
         _send(w, index, cell, cells.size(group, cell), copy_row(w, slot.row), slot.result_ce)
@@ -141,12 +140,12 @@ def _result(w, entry_index, child, cell):  # type: ignore[no-untyped-def]
 # -------------------------------------------------------------------------------------------------------------- agent
 
 
-@njit(cache=True)
+@kernel
 def _place(w, end, cell):  # type: ignore[no-untyped-def]
     return w.pending[end.ring + cell % end.ring_size]
 
 
-@njit(cache=True)
+@kernel
 def contribute(w, index):  # type: ignore[no-untyped-def]
     """Contribute the next cell."""
     agent = w.agents[index]
@@ -154,15 +153,15 @@ def contribute(w, index):  # type: ignore[no-untyped-def]
     cell = agent.next
     agent.next += 1
     waiting = _place(w, end, cell)
-    waiting.sent = waiting.last = seconds(w)
+    waiting.sent = seconds(w)
     waiting.transmissions, waiting.state, waiting.row = 1, _OUTSTANDING, -1
     size, row = ranks.contribution(w, agent, cell)
     end.first_sent += 1
     _send(w, agent.end, cell, size, row, 0)
-    arm(w, agent.end, waiting.last + rto.value(end, w.groups[agent.group]))
+    arm(w, agent.end, waiting.sent + rto.value(end, w.groups[agent.group]))
 
 
-@njit(cache=True)
+@kernel
 def on_result(w, index, p):  # type: ignore[no-untyped-def]
     """A result has come."""
     agent = w.agents[index]
@@ -199,19 +198,19 @@ def on_result(w, index, p):  # type: ignore[no-untyped-def]
         arm(w, agent.end, deadline(w, index))
 
 
-@njit(cache=True)
+@kernel
 def _resend(w, index, cell):  # type: ignore[no-untyped-def]
     agent = w.agents[index]
     end = w.ends[agent.end]
     waiting = _place(w, end, cell)
-    waiting.last = seconds(w)
+    waiting.sent = seconds(w)
     waiting.transmissions += 1
     end.retransmissions += 1
     size, row = ranks.contribution(w, agent, cell)
     _send(w, agent.end, cell, size, row, 0)
 
 
-@njit(cache=True)
+@kernel
 def deadline(w, index):  # type: ignore[no-untyped-def]
     """When the oldest contribution has to be repeated, in seconds, or infinity."""
     agent = w.agents[index]
@@ -219,12 +218,12 @@ def deadline(w, index):  # type: ignore[no-untyped-def]
     oldest = np.inf
     for cell in range(agent.delivered, agent.next):
         waiting = _place(w, end, cell)
-        if waiting.state == _OUTSTANDING and waiting.last < oldest:
-            oldest = waiting.last
+        if waiting.state == _OUTSTANDING and waiting.sent < oldest:
+            oldest = waiting.sent
     return oldest + rto.value(end, w.groups[agent.group])
 
 
-@njit(cache=True)
+@kernel
 def timer(w, index, now):  # type: ignore[no-untyped-def]
     """Repeat what is due at `now` (seconds)."""
     agent = w.agents[index]
@@ -233,7 +232,7 @@ def timer(w, index, now):  # type: ignore[no-untyped-def]
     expired = False
     for cell in range(agent.delivered, agent.next):
         waiting = _place(w, end, cell)
-        if waiting.state == _OUTSTANDING and waiting.last + timeout <= now:
+        if waiting.state == _OUTSTANDING and waiting.sent + timeout <= now:
             expired = True
             _resend(w, index, cell)
     if expired:

@@ -8,10 +8,11 @@ has a second event, at the end of its transmission.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from epic_models.packetsim import wheel
 from epic_models.packetsim.heap import push
-from epic_models.packetsim.world import ARRIVE, CE, DATA, LATE, PAUSE, PLAIN, SENT
+from epic_models.packetsim.kernel import kernel
+from epic_models.packetsim.world import CE, DATA, LATE, PAUSE, PLAIN, SENT
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -22,7 +23,7 @@ _TWO_53 = float(1 << 53)
 LOST, DUPLICATED, HELD = 1, 2, 3
 
 
-@njit(cache=True)
+@kernel
 def mix(a, b, c, d):  # type: ignore[no-untyped-def]
     """A 64-bit hash of four numbers (steps of splitmix64, Steele et al. 2014): randomness without a state."""
     x = np.uint64(a)
@@ -34,7 +35,7 @@ def mix(a, b, c, d):  # type: ignore[no-untyped-def]
     return x
 
 
-@njit(cache=True)
+@kernel
 def uniform(a, b, c, d):  # type: ignore[no-untyped-def]
     """A number from [0, 1) that the four numbers give."""
     return float(mix(a, b, c, d) >> _S11) / _TWO_53
@@ -43,7 +44,7 @@ def uniform(a, b, c, d):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------------------------ pools
 
 
-@njit(cache=True)
+@kernel
 def new_packet(w):  # type: ignore[no-untyped-def]
     """A packet from the pool, or -1 when it is used up."""
     s = w.sim[0]
@@ -58,7 +59,7 @@ def new_packet(w):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(cache=True)
+@kernel
 def free_packet(w, i):  # type: ignore[no-untyped-def]
     """Give a packet back, with its row of values."""
     s, p = w.sim[0], w.packets[i]
@@ -69,7 +70,7 @@ def free_packet(w, i):  # type: ignore[no-untyped-def]
     s.in_flight -= 1
 
 
-@njit(cache=True)
+@kernel
 def new_row(w):  # type: ignore[no-untyped-def]
     """A row for a payload's values; -1 where none are simulated."""
     s = w.sim[0]
@@ -83,7 +84,7 @@ def new_row(w):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(cache=True)
+@kernel
 def free_row(w, row):  # type: ignore[no-untyped-def]
     """Give a row back."""
     if row >= 0:
@@ -91,7 +92,7 @@ def free_row(w, row):  # type: ignore[no-untyped-def]
         w.sim[0].free_row = row
 
 
-@njit(cache=True)
+@kernel
 def copy_row(w, row):  # type: ignore[no-untyped-def]
     """Another row with the same values; -1 of -1."""
     if row < 0:
@@ -106,7 +107,7 @@ def copy_row(w, row):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------------------------- links
 
 
-@njit(cache=True)
+@kernel
 def transmit(w, end_index, kind, number, flags, size, row, message):  # type: ignore[no-untyped-def]
     """Send a packet from an end to its peer. `size` is that on the wire; `row` becomes the packet's."""
     i = new_packet(w)
@@ -119,7 +120,7 @@ def transmit(w, end_index, kind, number, flags, size, row, message):  # type: ig
     forward(w, i)
 
 
-@njit(cache=True)
+@kernel
 def forward(w, i):  # type: ignore[no-untyped-def]
     """Put a packet on the next link of its path, through that link's faults."""
     p = w.packets[i]
@@ -130,7 +131,7 @@ def forward(w, i):  # type: ignore[no-untyped-def]
     fate, hold = 0, link.hold
     if w.script.shape[0]:
         fate, hold = scripted(w, index, k)
-    elif link.loss > 0.0 or link.duplicate > 0.0 or link.reorder > 0.0:
+    elif link.faulty:
         x = uniform(w.sim[0].seed, index, k, 1)
         if x < link.loss:
             fate = LOST
@@ -164,7 +165,7 @@ def forward(w, i):  # type: ignore[no-untyped-def]
     enqueue(w, index, i)
 
 
-@njit(cache=True)
+@kernel
 def scripted(w, index, k):  # type: ignore[no-untyped-def]
     """The fate that a script has for packet number k of a link: rows of link, k, fate, hold."""
     for r in range(w.script.shape[0]):
@@ -173,7 +174,7 @@ def scripted(w, index, k):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(0)
 
 
-@njit(cache=True)
+@kernel
 def enqueue(w, index, i):  # type: ignore[no-untyped-def]
     """A packet joins a link's queue: dropped at the tail when there is no room, marked when the queue is long."""
     s, link, p = w.sim[0], w.links[index], w.packets[i]
@@ -211,20 +212,20 @@ def enqueue(w, index, i):  # type: ignore[no-untyped-def]
     fly(w, index, i, gone + link.delay)
 
 
-@njit(cache=True)
+@kernel
 def fly(w, index, i, time):  # type: ignore[no-untyped-def]
     """A packet is on the wire until `time`; packets of one link arrive in order."""
     link, p = w.links[index], w.packets[i]
     p.time, p.next = time, -1
     if link.first < 0:
         link.first = i
-        push(w, time, ARRIVE, p.order, index)
+        wheel.insert(w, index, time, p.order)
     else:
         w.packets[link.last].next = i
     link.last = i
 
 
-@njit(cache=True)
+@kernel
 def start(w, index):  # type: ignore[no-untyped-def]
     """With PFC: begin to send the next packet of a link that is neither busy nor paused."""
     s, link = w.sim[0], w.links[index]
@@ -236,7 +237,7 @@ def start(w, index):  # type: ignore[no-untyped-def]
     push(w, s.now + np.int64(p.size * link.ps_per_byte), SENT, s.order, index)
 
 
-@njit(cache=True)
+@kernel
 def sent(w, index):  # type: ignore[no-untyped-def]
     """With PFC: the first packet of a link has left."""
     link = w.links[index]
@@ -250,7 +251,7 @@ def sent(w, index):  # type: ignore[no-untyped-def]
     start(w, index)
 
 
-@njit(cache=True)
+@kernel
 def enter_ingress(w, i, index):  # type: ignore[no-untyped-def]
     """With PFC: a switch holds a packet that came over link `index`; it asks for a pause when it holds many."""
     p, link = w.packets[i], w.links[index]
@@ -262,7 +263,7 @@ def enter_ingress(w, i, index):  # type: ignore[no-untyped-def]
         _ask(w, index, 1)
 
 
-@njit(cache=True)
+@kernel
 def leave_ingress(w, i):  # type: ignore[no-untyped-def]
     """With PFC: a packet has left the switch, or was dropped there."""
     p = w.packets[i]
@@ -276,7 +277,7 @@ def leave_ingress(w, i):  # type: ignore[no-untyped-def]
     p.ingress = -1
 
 
-@njit(cache=True)
+@kernel
 def _ask(w, index, pause):  # type: ignore[no-untyped-def]
     """The pause frame takes the link's delay back."""
     s = w.sim[0]
@@ -284,7 +285,7 @@ def _ask(w, index, pause):  # type: ignore[no-untyped-def]
     push(w, s.now + w.links[index].delay, PAUSE, s.order, 2 * index + pause)
 
 
-@njit(cache=True)
+@kernel
 def paused(w, what):  # type: ignore[no-untyped-def]
     """A pause frame has come, or its end."""
     index = what >> 1

@@ -7,21 +7,21 @@ A rank runs its collectives one after the other; each begins when the one before
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim import cells
 from epic_models.packetsim.heap import push
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.net import new_row
 from epic_models.packetsim.world import CE, NULL, WAKE
 
 
-@njit(cache=True)
+@kernel
 def room(agent, group):  # type: ignore[no-untyped-def]
     """How many cells the rank may contribute now: the result clock and the congestion window."""
     return min(np.int64(group.window), np.int64(agent.size)) - (agent.next - agent.delivered)
 
 
-@njit(cache=True)
+@kernel
 def contribution(w, agent, cell):  # type: ignore[no-untyped-def]
     """(payload bytes, row of values) of a rank's contribution; (0, -1) for NULL."""
     group = w.groups[agent.group]
@@ -34,7 +34,7 @@ def contribution(w, agent, cell):  # type: ignore[no-untyped-def]
     return cells.size(group, cell), row
 
 
-@njit(cache=True)
+@kernel
 def deliver(w, index, flags, row):  # type: ignore[no-untyped-def]
     """The next result in order is here. `row` stays the caller's."""
     agent = w.agents[index]
@@ -50,9 +50,7 @@ def deliver(w, index, flags, row):  # type: ignore[no-untyped-def]
         agent.size = min(float(group.window), agent.size + 1.0 / agent.size)
     if w.sim[0].lanes:
         rank = w.leaf[group.starts + agent.rank]
-        expects = cells.receives(
-            group, rank, rank + 1, w.leaf[group.starts : group.starts + group.ranks], cell
-        )
+        expects = cells.receives(w, group, rank, rank + 1, cell)
         if expects != (flags & NULL == 0):
             w.sim[0].wrong += 1
         elif expects:
@@ -61,7 +59,7 @@ def deliver(w, index, flags, row):  # type: ignore[no-untyped-def]
         ended(w, index)
 
 
-@njit(cache=True)
+@kernel
 def ended(w, index):  # type: ignore[no-untyped-def]
     """A collective has ended at a rank; the next one begins after the rank's own delay."""
     s, agent = w.sim[0], w.agents[index]

@@ -6,9 +6,9 @@ Realizes EPIC-F-01, EPIC-F-02 and the edge rules of Modes I and II.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim import rto
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.net import copy_row, free_row, transmit
 from epic_models.packetsim.timers import arm, seconds
 from epic_models.packetsim.world import ACK, ACKREQ, CE, DATA, LAST, NAK, RNR
@@ -18,7 +18,7 @@ EXPECTED, DUPLICATE, GAP = 0, 1, 2
 ACK_BYTES = 86
 
 
-@njit(cache=True)
+@kernel
 def next_deadline(end):  # type: ignore[no-untyped-def]
     """When `poll` is due, in seconds, or infinity."""
     if end.failed or end.una == end.next:
@@ -26,12 +26,12 @@ def next_deadline(end):  # type: ignore[no-untyped-def]
     return end.deadline if end.not_ready_until < 0.0 else end.not_ready_until
 
 
-@njit(cache=True)
+@kernel
 def _pending(w, end, number):  # type: ignore[no-untyped-def]
     return w.pending[end.ring + number % end.ring_size]
 
 
-@njit(cache=True)
+@kernel
 def send(w, index, flags, size, row):  # type: ignore[no-untyped-def]
     """Segment a message of `size` bytes and send it, or queue it behind a pause. `row` becomes the connection's."""
     end = w.ends[index]
@@ -61,7 +61,7 @@ def send(w, index, flags, size, row):  # type: ignore[no-untyped-def]
     arm(w, index, next_deadline(end))
 
 
-@njit(cache=True)
+@kernel
 def _transmit(w, index, first):  # type: ignore[no-untyped-def]
     """Send all packets from number `first` on."""
     end = w.ends[index]
@@ -79,7 +79,7 @@ def _transmit(w, index, first):  # type: ignore[no-untyped-def]
         transmit(w, index, DATA, number, flags, p.size + group.header, copy_row(w, p.row), p.message)
 
 
-@njit(cache=True)
+@kernel
 def on_ack(w, index, kind, number):  # type: ignore[no-untyped-def]
     """An ACK, NAK or RNR NAK that names packet `number` of this direction. False when it was unexpected."""
     end = w.ends[index]
@@ -105,7 +105,7 @@ def on_ack(w, index, kind, number):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def acknowledge(w, index, before):  # type: ignore[no-untyped-def]
     """All packets with numbers below `before` have arrived."""
     end = w.ends[index]
@@ -126,7 +126,7 @@ def acknowledge(w, index, before):  # type: ignore[no-untyped-def]
     arm(w, index, next_deadline(end))
 
 
-@njit(cache=True)
+@kernel
 def acknowledge_messages(w, index, count):  # type: ignore[no-untyped-def]
     """All messages before number `count` are known to have arrived."""
     end = w.ends[index]
@@ -137,14 +137,14 @@ def acknowledge_messages(w, index, count):  # type: ignore[no-untyped-def]
         acknowledge(w, index, before)
 
 
-@njit(cache=True)
+@kernel
 def acknowledged_messages(w, index):  # type: ignore[no-untyped-def]
     """Messages that are acknowledged as a whole."""
     end = w.ends[index]
     return _pending(w, end, end.una).message if end.una < end.next else end.messages
 
 
-@njit(cache=True)
+@kernel
 def _go_back(w, index):  # type: ignore[no-untyped-def]
     end = w.ends[index]
     end.deadline = seconds(w) + rto.value(end, w.groups[end.group]) if end.una < end.next else np.inf
@@ -152,7 +152,7 @@ def _go_back(w, index):  # type: ignore[no-untyped-def]
     arm(w, index, next_deadline(end))
 
 
-@njit(cache=True)
+@kernel
 def poll(w, index):  # type: ignore[no-untyped-def]
     """The timer is due: repeat all, or give the edge up. True when the edge has gone into error."""
     end = w.ends[index]
@@ -179,7 +179,7 @@ def poll(w, index):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------------------------------------------- receiving side
 
 
-@njit(cache=True)
+@kernel
 def classify(end, number):  # type: ignore[no-untyped-def]
     """Compare with the expected packet number."""
     if number == end.expected:
@@ -187,7 +187,7 @@ def classify(end, number):  # type: ignore[no-untyped-def]
     return DUPLICATE if number < end.expected else GAP
 
 
-@njit(cache=True)
+@kernel
 def out_of_order(w, index, arrival):  # type: ignore[no-untyped-def]
     """Answer a packet that is not the expected one: an older one is acknowledged again, a newer gets one NAK a gap."""
     if arrival == DUPLICATE:
@@ -197,30 +197,30 @@ def out_of_order(w, index, arrival):  # type: ignore[no-untyped-def]
         _answer(w, index, NAK, w.ends[index].expected)
 
 
-@njit(cache=True)
-def accept(w, index, completes, ackreq):  # type: ignore[no-untyped-def]
-    """The expected packet was stored."""
+@kernel
+def accept(w, index, completes, ackreq, flags):  # type: ignore[no-untyped-def]
+    """The expected packet was stored. `flags` are those of its acknowledgement."""
     end = w.ends[index]
     end.expected += 1
     end.received += completes
     end.nak_sent = 0
     if ackreq:
-        _answer(w, index, ACK, end.expected - 1)
+        transmit(w, index, ACK, end.expected - 1, flags, ACK_BYTES, -1, 0)
 
 
-@njit(cache=True)
+@kernel
 def not_ready(w, index):  # type: ignore[no-untyped-def]
     """There is no buffer for the expected packet now."""
     w.ends[index].nak_sent = 1
     _answer(w, index, RNR, w.ends[index].expected)
 
 
-@njit(cache=True)
+@kernel
 def _answer(w, index, kind, number):  # type: ignore[no-untyped-def]
     transmit(w, index, kind, number, 0, ACK_BYTES, -1, 0)
 
 
-@njit(cache=True)
+@kernel
 def reassemble(w, index, p):  # type: ignore[no-untyped-def]
     """Take a packet in order. True when the message is whole: then `part_bytes`, `part_ce` and `part_row` have it."""
     end = w.ends[index]

@@ -7,27 +7,27 @@ NAK. `buffers` is B in Mode I and W in Mode II.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim import cells, ranks, rc
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.net import copy_row, free_row
 from epic_models.packetsim.world import ACKREQ, CE, DATA, MODE1, NULL
 
 # ------------------------------------------------------------------------------------------------------------- engine
 
 
-@njit(cache=True)
+@kernel
 def _slot(w, entry, cell):  # type: ignore[no-untyped-def]
     return w.slots[entry.slots + cell % entry.slot_count]
 
 
-@njit(cache=True)
+@kernel
 def _complete(w, entry, cell):  # type: ignore[no-untyped-def]
     slot = _slot(w, entry, cell)
     return slot.live and slot.tag == cell and slot.bitmap == entry.full
 
 
-@njit(cache=True)
+@kernel
 def _bcast_free(w, entry):  # type: ignore[no-untyped-def]
     """Whether every child has acknowledged the result whose buffer the next one takes."""
     oldest = entry.passed - entry.slot_count
@@ -37,7 +37,7 @@ def _bcast_free(w, entry):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
     """A packet has come from a child."""
     entry = w.entries[entry_index]
@@ -61,7 +61,7 @@ def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
             rc.not_ready(w, index)
             return
         whole = rc.reassemble(w, index, p)
-        rc.accept(w, index, whole, p.flags & ACKREQ)
+        rc.accept(w, index, whole, p.flags & ACKREQ, 0)
         if not whole:
             return
         cell = end.received - 1
@@ -74,7 +74,7 @@ def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
         row = p.row
         p.row = -1
         _store(w, entry_index, child, cell, p.size - group.header, p.flags & CE, row)
-        rc.accept(w, index, True, p.flags & ACKREQ)
+        rc.accept(w, index, True, p.flags & ACKREQ, 0)
     if _complete(w, entry, cell):
         entry.completed += 1
         if entry.parent >= 0:
@@ -85,7 +85,7 @@ def on_child(w, entry_index, child, p):  # type: ignore[no-untyped-def]
             _publish_own(w, entry_index)
 
 
-@njit(cache=True)
+@kernel
 def _store(w, entry_index, child, cell, size, congested, row):  # type: ignore[no-untyped-def]
     """Count a contribution into its slot. `row` becomes the slot's."""
     entry = w.entries[entry_index]
@@ -108,7 +108,7 @@ def _store(w, entry_index, child, cell, size, congested, row):  # type: ignore[n
     rc.acknowledge_messages(w, w.children[entry.children + child], cell - window + 1)
 
 
-@njit(cache=True)
+@kernel
 def _send_partial(w, entry_index, cell):  # type: ignore[no-untyped-def]
     entry = w.entries[entry_index]
     slot = _slot(w, entry, cell)
@@ -116,7 +116,7 @@ def _send_partial(w, entry_index, cell):  # type: ignore[no-untyped-def]
     rc.send(w, entry.parent, _flags(w, entry, slot.null, slot.ce), size, copy_row(w, slot.row))
 
 
-@njit(cache=True)
+@kernel
 def _flags(w, entry, null, congested):  # type: ignore[no-untyped-def]
     flags = NULL if null else 0
     if congested and w.groups[entry.group].ecn:
@@ -124,7 +124,7 @@ def _flags(w, entry, null, congested):  # type: ignore[no-untyped-def]
     return flags
 
 
-@njit(cache=True)
+@kernel
 def on_parent(w, entry_index, p):  # type: ignore[no-untyped-def]
     """A packet has come from the parent."""
     entry = w.entries[entry_index]
@@ -149,7 +149,7 @@ def on_parent(w, entry_index, p):  # type: ignore[no-untyped-def]
             rc.not_ready(w, index)
             return
         whole = rc.reassemble(w, index, p)
-        rc.accept(w, index, whole, p.flags & ACKREQ)
+        rc.accept(w, index, whole, p.flags & ACKREQ, 0)
         if whole:
             _result_arrived(w, entry_index, end.part_bytes, end.part_ce, end.part_row)
     else:
@@ -157,10 +157,10 @@ def on_parent(w, entry_index, p):  # type: ignore[no-untyped-def]
         p.row = -1
         # The acknowledgement goes before the results, as in the reference; results go to other edges.
         _result_arrived(w, entry_index, p.size - group.header, p.flags & CE, row)
-        rc.accept(w, index, True, p.flags & ACKREQ)
+        rc.accept(w, index, True, p.flags & ACKREQ, 0)
 
 
-@njit(cache=True)
+@kernel
 def _result_arrived(w, entry_index, size, congested, row):  # type: ignore[no-untyped-def]
     entry = w.entries[entry_index]
     slot = _slot(w, entry, entry.passed)
@@ -169,23 +169,22 @@ def _result_arrived(w, entry_index, size, congested, row):  # type: ignore[no-un
     free_row(w, row)
 
 
-@njit(cache=True)
+@kernel
 def _publish(w, entry_index, size, congested, row):  # type: ignore[no-untyped-def]
     """Send the next result to every child. `row` stays the caller's."""
     entry = w.entries[entry_index]
     group = w.groups[entry.group]
-    leaf = w.leaf[group.starts : group.starts + group.ranks]
     for child in range(entry.fan_in):
         index = w.children[entry.children + child]
         end = w.ends[index]
-        if size > 0 and cells.receives(group, end.low, end.high, leaf, entry.passed):
+        if size > 0 and cells.receives(w, group, end.low, end.high, entry.passed):
             rc.send(w, index, _flags(w, entry, 0, congested), size, copy_row(w, row))
         else:
             rc.send(w, index, _flags(w, entry, 1, congested), np.int64(0), -1)
     entry.passed += 1
 
 
-@njit(cache=True)
+@kernel
 def _publish_own(w, entry_index):  # type: ignore[no-untyped-def]
     """Root: the sum of the next cell is the result."""
     entry = w.entries[entry_index]
@@ -194,7 +193,7 @@ def _publish_own(w, entry_index):  # type: ignore[no-untyped-def]
     _publish(w, entry_index, size, slot.ce, slot.row)
 
 
-@njit(cache=True)
+@kernel
 def publish_completed(w, entry_index):  # type: ignore[no-untyped-def]
     """Root of Mode I: publish completed cells in order, as far as there are buffers."""
     entry = w.entries[entry_index]
@@ -205,7 +204,7 @@ def publish_completed(w, entry_index):  # type: ignore[no-untyped-def]
 # -------------------------------------------------------------------------------------------------------------- agent
 
 
-@njit(cache=True)
+@kernel
 def contribute(w, index):  # type: ignore[no-untyped-def]
     """Contribute the next cell."""
     agent = w.agents[index]
@@ -215,7 +214,7 @@ def contribute(w, index):  # type: ignore[no-untyped-def]
     rc.send(w, agent.end, NULL if size == 0 else 0, size, row)
 
 
-@njit(cache=True)
+@kernel
 def at_agent(w, index, p):  # type: ignore[no-untyped-def]
     """A packet has come to a rank."""
     agent = w.agents[index]
@@ -233,7 +232,7 @@ def at_agent(w, index, p):  # type: ignore[no-untyped-def]
         return
     flags = p.flags
     whole = rc.reassemble(w, agent.end, p)
-    rc.accept(w, agent.end, whole, flags & ACKREQ)
+    rc.accept(w, agent.end, whole, flags & ACKREQ, 0)
     if not whole:
         return
     # The result of a cell acknowledges the contribution to it and to all before it.

@@ -1,8 +1,8 @@
 """One pointer to a `World` for compiled code.
 
-Compiled functions take a table of addresses and make an array of it where they use one, `w.links` as in Python. Passing
-thirty arrays to every function, or counting references to them, would cost more than the work: the world outlives every
-call, so nothing has to be counted.
+Compiled functions take a table of addresses; `w.links[i]` is a load from it and a sum. Passing thirty arrays to every
+function, or counting references to them, would cost more than the work, and as numba's arrays, with their lengths,
+steps and indices from the end, the same code takes longer to compile and to run.
 """
 
 # numba's extension interface has no types.
@@ -11,23 +11,31 @@ call, so nothing has to be counted.
 from __future__ import annotations
 
 import hashlib
+import operator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype, types
-from numba.core.imputils import lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core import cgutils
+from numba.core.imputils import lower_builtin, lower_getattr, lower_getattr_generic
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    infer_global,
+    signature,
+)
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
-from numba.np.arrayobj import populate_array
 
 from epic_models.packetsim import world as w_
 from epic_models.packetsim.world import World
 
 # Element type and dimensions of each field, in the order of World.
 _KINDS: dict[str, tuple[Any, int]] = {
-    "sim": (w_.SIM, 1), "heap_time": (np.int64, 1), "heap_key": (np.int64, 1), "heap_what": (np.int64, 1),
+    "sim": (w_.SIM, 1), "wheel": (w_.WHEEL, 1), "wheel_first": (np.int32, 1), "wheel_last": (np.int32, 1),
+    "wheel_words": (np.uint64, 1), "heap_time": (np.int64, 1), "heap_key": (np.int64, 1), "heap_what": (np.int64, 1),
     "links": (w_.LINK, 1), "packets": (w_.PACKET, 1), "paths": (np.int32, 1), "ends": (w_.END, 1),
     "pending": (w_.PENDING, 1), "agents": (w_.AGENT_, 1), "entries": (w_.ENTRY, 1), "children": (np.int32, 1),
     "slots": (w_.SLOT, 1), "groups": (w_.GROUP, 1), "starts": (np.int64, 1), "leaf": (np.int32, 1),
@@ -39,6 +47,7 @@ _KINDS: dict[str, tuple[Any, int]] = {
 _ORDER = tuple(World._fields)
 # Address and two lengths a field.
 _WORDS = 3
+_WORD = ir.IntType(64)
 
 
 class WorldReference:
@@ -57,14 +66,17 @@ class WorldReference:
 
 
 def version(folder: Path = Path(__file__).parent) -> str:
-    """A digest of the sources in a folder, this package's by default.
+    """A digest of the sources in a folder, this package's by default, that are compiled: those that use `kernel`, and
+    those that say how records are laid out and found.
 
     numba keeps compiled code by the types of the arguments and the age of one file. It sees neither that records have
     another layout nor that a function of another file has changed, so the type's name has to.
     """
     digest = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
-        digest.update(source.read_bytes())
+        text = source.read_bytes()
+        if source.name in ("world.py", "kernel.py", "reference.py") or b"packetsim.kernel import" in text:
+            digest.update(text)
     return digest.hexdigest()[:16]
 
 
@@ -88,7 +100,7 @@ class _Model(models.PrimitiveModel):
     """The address of the table."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, ir.IntType(64))
+        super().__init__(manager, kind, _WORD)
 
 
 @unbox(WorldType)
@@ -99,45 +111,119 @@ def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
     return NativeValue(address)
 
 
-def _array_type(name: str) -> types.Array:
-    dtype, dimensions = _KINDS[name]
-    return types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
+class TableType(types.Type):
+    """The type of `w.links` in compiled code: a field of the world, by index only."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        dtype, self.ndim = _KINDS[field]
+        self.dtype = from_dtype(np.dtype(dtype))
+        super().__init__(name=f"EpicTable({field}, {version()})")
+
+
+_TABLES = {name: TableType(name) for name in _KINDS}
+
+
+@register_model(TableType)
+class _TableModel(models.PrimitiveModel):
+    """The address of the world's table of addresses."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORD)
 
 
 @infer_getattr
 class _Attributes(AttributeTemplate):
     key = WorldType
 
-    def generic_resolve(self, kind: Any, name: str) -> types.Array | None:
+    def generic_resolve(self, kind: Any, name: str) -> TableType | None:
         """The type of a field."""
-        return _array_type(name) if name in _KINDS else None
+        return _TABLES.get(name)
 
 
 @lower_getattr_generic(WorldType)
 def _field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    array_type = _array_type(name)
-    word = ir.IntType(64)
-    table = builder.inttoptr(value, word.as_pointer())
-    at = _WORDS * _ORDER.index(name)
+    return value
 
-    def load(offset: int) -> Any:
-        return builder.load(builder.gep(table, [ir.Constant(word, at + offset)]))
 
-    array = context.make_array(array_type)(context, builder)
-    item = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-    lengths = [load(1 + d) for d in range(array_type.ndim)]
-    steps = [ir.Constant(word, item)]
-    if array_type.ndim == 2:
-        steps = [builder.mul(lengths[1], ir.Constant(word, item)), *steps]
-    populate_array(
-        array,
-        data=builder.inttoptr(load(0), array.data.type),
-        shape=lengths,
-        strides=steps,
-        itemsize=ir.Constant(word, item),
-        meminfo=None,
-    )
-    return array._getvalue()
+@infer_getattr
+class _TableAttributes(AttributeTemplate):
+    key = TableType
+
+    def resolve_shape(self, table: TableType) -> Any:
+        """The lengths."""
+        return types.UniTuple(types.intp, table.ndim)
+
+
+@lower_getattr(TableType, "shape")
+def _shape(context: Any, builder: Any, kind: TableType, value: Any) -> Any:
+    lengths = [_word(builder, kind, value, 1 + d) for d in range(kind.ndim)]
+    return context.make_tuple(builder, types.UniTuple(types.intp, kind.ndim), lengths)
+
+
+def _index(table: Any, index: Any) -> Any:
+    """The type of a whole index, or None."""
+    if isinstance(table, TableType):
+        if table.ndim == 1 and isinstance(index, types.Integer):
+            return types.intp
+        if table.ndim == 2 and isinstance(index, types.BaseTuple) and len(index) == 2:
+            return types.UniTuple(types.intp, 2)
+    return None
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        table, index = args
+        whole = _index(table, index)
+        return None if whole is None else signature(table.dtype, table, whole)
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        table, index, _ = args
+        whole = _index(table, index)
+        if whole is None or isinstance(table.dtype, types.Record):
+            return None
+        return signature(types.none, table, whole, table.dtype)
+
+
+def _word(builder: Any, kind: TableType, value: Any, offset: int) -> Any:
+    """A word of the table of addresses. It never changes, so one load serves a whole function."""
+    table = builder.inttoptr(value, _WORD.as_pointer())
+    place = builder.gep(table, [ir.Constant(_WORD, _WORDS * _ORDER.index(kind.field) + offset)])
+    load = builder.load(place)
+    load.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return load
+
+
+def _address(context: Any, builder: Any, kind: TableType, value: Any, index: Any) -> Any:
+    """Where an item is. Indices count from the start: none is checked, and none from the end."""
+    if kind.ndim == 2:
+        row, column = cgutils.unpack_tuple(builder, index, 2)
+        index = builder.add(builder.mul(row, _word(builder, kind, value, 2)), column)
+    item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    return builder.add(_word(builder, kind, value, 0), builder.mul(index, ir.Constant(_WORD, item)))
+
+
+@lower_builtin(operator.getitem, TableType, types.Any)
+def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = sig.args[0]
+    address = _address(context, builder, kind, *args)
+    if isinstance(kind.dtype, types.Record):
+        return builder.inttoptr(address, context.get_value_type(kind.dtype))
+    pointer = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
+    return context.unpack_value(builder, kind.dtype, pointer)
+
+
+@lower_builtin(operator.setitem, TableType, types.Any, types.Any)
+def _set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = sig.args[0]
+    address = _address(context, builder, kind, *args[:2])
+    pointer = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
+    context.pack_value(builder, kind.dtype, args[2], pointer)
+    return context.get_dummy_value()
 
 
 def reference(world: World) -> WorldReference:

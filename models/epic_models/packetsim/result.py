@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from epic_models.packetsim import loop
 from epic_models.packetsim.build import Plan, build, picoseconds
-from epic_models.packetsim.config import Config, Job
+from epic_models.packetsim.config import HEADER_BYTES, Config, Job
 from epic_models.packetsim.reference import reference
 from epic_models.packetsim.world import PS, World
 from epic_spec.errors import EpicError
 
 # Events between two looks at the clock, for the progress bar.
 _CHUNK: Final = 2_000_000
+# Queues of which the samples are in a result.
+_SHOWN_QUEUES: Final = 4
 
 
 class SimulationError(EpicError):
@@ -56,8 +58,37 @@ class Result:
     world: World
     plan: Plan
     why: str
+    # Seconds of the clock, and of the processor, that running it took.
     wall: float
+    cpu: float
     jobs: tuple[JobResult, ...]
+
+    def _group(self, index: int) -> Any:
+        """The record of a job's group."""
+        return self.world.groups[self.world.agents[self.plan.jobs[index][0]]["group"]]
+
+    def _host_payload(self) -> int:
+        """Bytes without headers on that link out of a host which carried the most."""
+        links = self.world.links
+        own = links["from_"] < self.config.network.hosts
+        # Packets and acknowledgements have headers of the same length.
+        return int((links["bytes"] - links["packets"] * HEADER_BYTES)[own].max())
+
+    def _queues(self) -> dict[str, Any] | None:
+        """Bytes that waited at switches over time: the longest queue, all of them, and those that were the longest."""
+        count = int(self.world.sim[0]["samples"])
+        if not count:
+            return None
+        network = self.config.network
+        switches = np.flatnonzero(self.world.links["from_"] >= network.hosts)
+        samples = self.world.samples[:count, switches]
+        worst = np.argsort(-samples.max(axis=0), kind="stable")[:_SHOWN_QUEUES]
+        return {
+            "every_us": self.config.sample * 1e6,
+            "longest_bytes": samples.max(axis=1).tolist(),
+            "all_bytes": samples.sum(axis=1).tolist(),
+            "links": {network.link_name(int(switches[i])): samples[:, i].tolist() for i in worst},
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: microseconds, packets, and figures of every link that carried something."""
@@ -84,17 +115,20 @@ class Result:
             "checked": int(sim["checked"]),
             "wrong": int(sim["wrong"]),
             "most_in_flight": int(sim["most_in_flight"]),
+            "host_link_payload_bytes": self._host_payload(),
+            "queues": self._queues(),
             "jobs": [
                 {
                     "name": job.job.name,
                     "algorithm": job.job.algorithm,
                     "ranks": len(job.job.hosts),
                     "size_bytes": job.job.size,
+                    "slot_bytes": int(self._group(i)["slot_count"]) * job.job.cell_bytes,
                     "completion_us": [_microseconds(x) for x in job.completion],
                     "retransmissions": job.retransmissions,
                     "late_ranks": job.late,
                 }
-                for job in self.jobs
+                for i, job in enumerate(self.jobs)
             ],
             "links": {
                 network.link_name(int(i)): {
@@ -118,7 +152,7 @@ def _microseconds(seconds: float) -> float | None:
 def simulate(config: Config, progress: Callable[[World], None] | None = None, **options: Any) -> Result:
     """Run a configuration to its end; `options` are those of `build`. Raises ConfigError, SimulationError."""
     world, plan = build(config, **options)
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     why = loop.EVENTS
     until = picoseconds(config.time_limit)
     whole = reference(world)
@@ -126,7 +160,7 @@ def simulate(config: Config, progress: Callable[[World], None] | None = None, **
         why = loop.run(whole, until, _CHUNK)
         if progress is not None:
             progress(world)
-    wall = time.perf_counter() - begin
+    wall, cpu = time.perf_counter() - begin, time.process_time() - processor
     if why == loop.FULL:
         raise SimulationError(
             f"{config.source}: more than {len(world.packets)} packets in flight, "
@@ -134,7 +168,7 @@ def simulate(config: Config, progress: Callable[[World], None] | None = None, **
         )
     jobs = tuple(_job(job, config, world, plan.jobs[i]) for i, job in enumerate(config.jobs))
     return Result(
-        config, world, plan, {loop.DONE: "done", loop.IDLE: "idle", loop.TIME: "time"}[why], wall, jobs
+        config, world, plan, {loop.DONE: "done", loop.IDLE: "idle", loop.TIME: "time"}[why], wall, cpu, jobs
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from numba import njit
+from epic_models.packetsim.kernel import kernel
 
 
-@njit(cache=True)
+@kernel
 def value(end, group):  # type: ignore[no-untyped-def]
     """The timeout now, in seconds."""
     return min(end.base * end.backoff, group.rto_max)
 
 
-@njit(cache=True)
+@kernel
 def sample(end, group, rtt):  # type: ignore[no-untyped-def]
     """A round-trip time of something that was sent once only."""
     if end.srtt < 0.0:
@@ -23,7 +23,7 @@ def sample(end, group, rtt):  # type: ignore[no-untyped-def]
     end.backoff = 1
 
 
-@njit(cache=True)
+@kernel
 def expired(end, group):  # type: ignore[no-untyped-def]
     """The timer ran out."""
     if end.base * end.backoff < group.rto_max:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from epic_models.packetsim.heap import push
+from epic_models.packetsim.kernel import kernel
 from epic_models.packetsim.world import PS, TIMER
 
 NEVER = np.int64(1) << np.int64(62)
 
 
-@njit(cache=True)
+@kernel
 def seconds(w):  # type: ignore[no-untyped-def]
     """The time now, in seconds."""
     return w.sim[0].now * PS
 
 
-@njit(cache=True)
+@kernel
 def arm(w, index, deadline):  # type: ignore[no-untyped-def]
     """Have end `index` looked at by `deadline` (seconds; infinity: not at all)."""
     if deadline == np.inf:

@@ -102,7 +102,7 @@ class Network:
                 for o, k in self.neighbours[at]
                 if far[o] == far[at] - 1 and (o >= self.hosts or o == goal)
             ]
-            at, link = nearer[_hash(salt, at) % len(nearer)]
+            at, link = nearer[choice(salt, at) % len(nearer)]
             links.append(link)
         return links + last
 
@@ -125,14 +125,14 @@ class Network:
             raise ConfigError(f"topology {self.name}: no switch reaches all hosts of a job, expected one")
         nearest = min(reach.values())
         roots = [s for s, distance in reach.items() if distance == nearest]
-        root = roots[_hash(salt, 0) % len(roots)]
+        root = roots[choice(salt, 0) % len(roots)]
         far = self.distances(root)
         children: dict[int, list[int]] = {root: []}
         for host in members:
             at = host
             while at != root:
                 nearer = [o for o, _ in self.neighbours[at] if far[o] == far[at] - 1 and o >= self.hosts]
-                parent = nearer[_hash(salt, at if at >= self.hosts else 0) % len(nearer)]
+                parent = nearer[choice(salt, at if at >= self.hosts else 0) % len(nearer)]
                 known = parent in children
                 if at not in children.setdefault(parent, []):
                     children[parent].append(at)
@@ -142,8 +142,15 @@ class Network:
         return root, children
 
 
-def _hash(salt: object, node: int) -> int:
-    return zlib.crc32(f"{salt}/{node}".encode())
+def choice(salt: object, node: int) -> int:
+    """What chooses among equal ways out of a node: CRC-32, as switches use it, then the finalizer of MurmurHash3.
+
+    CRC is linear: by itself it would make the choices at two nodes of a path the same, and leave most ways unused.
+    """
+    x = zlib.crc32(f"{salt}/{node}".encode())
+    x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
+    x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+    return x ^ (x >> 16)
 
 
 class _Maker:
