@@ -1,4 +1,4 @@
-"""The commands of the simulators: `epic sim packet|sweep|report`."""
+"""The commands of the simulators: `epic sim packet|flow|trace|sweep|report`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from epic_models import bench_sim
+from epic_models.flowsim import cli as flow_cli
 from epic_spec.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,9 +31,13 @@ sim_app = typer.Typer(
 )
 
 
+flow_cli.register(sim_app)
+
+
 def register(app: typer.Typer) -> None:
     """Add this package's commands to the `epic` command."""
     app.add_typer(sim_app, name="sim")
+    bench_sim.register(app)
 
 
 @sim_app.command()
@@ -71,6 +77,9 @@ def sweep(
     ],
     out: Annotated[Path, typer.Option(help="Folder for results.jsonl; one that has some is gone on with.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as a line of JSON.")] = False,
+    executor: Annotated[
+        str | None, typer.Option(help="dask://HOST:PORT of a Dask scheduler, in place of processes here.")
+    ] = None,
 ) -> None:
     """Run a grid of simulations in processes; results go to disk as they come, and a sweep can be resumed."""
     from epic_models import sweep as sweeps
@@ -86,9 +95,9 @@ def sweep(
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        for count, total, row in sweeps.run(plan, out):
+        for count, total, row in sweeps.run(plan, out, executor):
             bar.update(task, completed=count, total=total)
-            bad += "error" in row or bool(row["wrong"]) or row["ended"] != "done"
+            bad += "error" in row or bool(row.get("wrong")) or row["ended"] != "done"
             if as_json:
                 print(json.dumps(row), flush=True)
     rows = sweeps.done(out)

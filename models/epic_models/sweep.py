@@ -1,6 +1,6 @@
 """Many simulations: a grid over parameters of one configuration, run by processes, each result on disk as it comes.
 
-    simulator = "packet"
+    simulator = "packet"                     # or "flow"
     workers = 4                              # processes; default: one a core
     seeds = [1, 2, 3]
 
@@ -22,19 +22,20 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import multiprocessing
 import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from epic_models.executors import executor as executor_of
+from epic_models.tables import Table
 from epic_spec.errors import ConfigError, EpicError
 from epic_spec.loader import read_toml
 
 RESULTS: Final = "results.jsonl"
 CONFIG: Final = "sweep.toml"
+SIMULATORS: Final = ("packet", "flow")
 # What a line leaves out: a sweep has many, and most are not looked at.
 _LEFT_OUT: Final = ("links",)
 
@@ -44,6 +45,7 @@ class Sweep:
     """What is run: `grid` by dotted key, over `base`, with each seed."""
 
     source: str
+    simulator: str
     text: str
     base: Mapping[str, Any]
     grid: Mapping[str, tuple[Any, ...]]
@@ -81,10 +83,8 @@ def _put(data: dict[str, Any], key: str, value: Any, source: str) -> None:
 
 def load(path: Path) -> Sweep:
     """A sweep from a TOML file. Every point is checked. Raises ConfigError naming file, key and value."""
-    from epic_models.packetsim.config import Table, parse
-
     top = Table(read_toml(path, "a sweep"), str(path))
-    top.choice("simulator", "packet", ("packet",))
+    simulator = top.choice("simulator", "packet", SIMULATORS)
     workers = top.whole("workers", os.cpu_count() or 1, 1, 1024)
     seeds, grid, base = top.other("seeds", [0]), top.other("grid", {}), top.other("base", {})
     top.done()
@@ -95,10 +95,11 @@ def load(path: Path) -> Sweep:
     if not isinstance(base, dict):
         raise ConfigError(f"{path}: base = {base!r}, expected a table")
     values = {key: tuple(row) for key, row in grid.items()}
-    sweep = Sweep(str(path), path.read_text(), base, values, tuple(seeds), workers)
+    sweep = Sweep(str(path), simulator, path.read_text(), base, values, tuple(seeds), workers)
     for point, seed in sweep.points():
         shown = ", ".join(f"{key} = {value!r}" for key, value in point.items())
-        parse(sweep.config(point, seed), f"{path}: base" + (f" with {shown}" if shown else ""))
+        where = f"{path}: base" + (f" with {shown}" if shown else "")
+        _parse(simulator, sweep.config(point, seed), where, path.parent)
     return sweep
 
 
@@ -117,10 +118,11 @@ def done(out: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def run(sweep: Sweep, out: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def run(sweep: Sweep, out: Path, executor: str | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Run what is not there yet; gives (done so far, of how many, result) as results come.
 
-    Results go to `out`/results.jsonl at once. Raises ConfigError when `out` has results of another sweep.
+    Results go to `out`/results.jsonl at once. `executor`: dask://HOST:PORT, None: `workers` processes. Raises
+    ConfigError when `out` has results of another sweep, or the executor is not there.
     """
     _claim(sweep, out)
     have = done(out)
@@ -128,22 +130,16 @@ def run(sweep: Sweep, out: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
     points = list(sweep.points())
     left = [(point, seed) for point, seed in points if _key(point, seed) not in keys]
     count = len(points) - len(left)
-    # Spawned: a fork would copy whatever threads this process has.
-    context = multiprocessing.get_context("spawn")
-    with (out / RESULTS).open("a") as file, ProcessPoolExecutor(sweep.workers, context) as pool:
-        futures: dict[Future[dict[str, Any]], tuple[dict[str, Any], int]] = {
-            pool.submit(_one, sweep.config(point, seed), sweep.source): (point, seed) for point, seed in left
-        }
-        try:
-            for future in as_completed(futures):
-                point, seed = futures[future]
-                row = {"point": point, "seed": seed, **future.result()}
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                count += 1
-                yield count, len(points), row
-        finally:
-            pool.shutdown(cancel_futures=True)
+    folder = str(Path(sweep.source).parent.resolve())
+    tasks = [(sweep.simulator, sweep.config(point, seed), sweep.source, folder) for point, seed in left]
+    with executor_of(executor, sweep.workers) as pool, (out / RESULTS).open("a") as file:
+        for index, result in pool.results(_one, tasks):
+            point, seed = left[index]
+            row = {"point": point, "seed": seed, **result}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            count += 1
+            yield count, len(points), row
 
 
 def _claim(sweep: Sweep, out: Path) -> None:
@@ -169,13 +165,40 @@ def _key(point: Mapping[str, Any], seed: int) -> str:
     return json.dumps([dict(point), seed], sort_keys=True)
 
 
-def _one(data: dict[str, Any], source: str) -> dict[str, Any]:
-    """One simulation, in a process of its own. An error is a result too: the others go on."""
-    from epic_models.packetsim.config import parse
-    from epic_models.packetsim.result import simulate
+def _parse(
+    simulator: str, data: Mapping[str, Any], source: str, folder: Path
+) -> Callable[[], dict[str, Any]]:
+    """A simulation that is checked; called, it runs. Raises ConfigError naming `source`."""
+    # Imported here: a simulator compiles, and a sweep has one of them.
+    if simulator == "flow":
+        from epic_models.flowsim import config as flow_config
 
+        flow = flow_config.parse(data, source, folder)
+        if flow.generator is None:
+            flow.jobs()
+
+        def run_flow() -> dict[str, Any]:
+            from epic_models.flowsim.result import simulate
+
+            return simulate(flow).to_dict()
+
+        return run_flow
+    from epic_models.packetsim import config as packet_config
+
+    packet = packet_config.parse(data, source)
+
+    def run_packet() -> dict[str, Any]:
+        from epic_models.packetsim.result import simulate
+
+        return simulate(packet).to_dict()
+
+    return run_packet
+
+
+def _one(simulator: str, data: dict[str, Any], source: str, folder: str) -> dict[str, Any]:
+    """One simulation, in a process of its own. An error is a result too: the others go on."""
     try:
-        row = simulate(parse(data, source)).to_dict()
+        row = _parse(simulator, data, source, Path(folder))()
     except EpicError as error:
         return {"error": str(error)}
     return {key: value for key, value in row.items() if key not in _LEFT_OUT}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epic_models import report, sweep
+from epic_models import report, report_plots, sweep
 from epic_spec.errors import ConfigError
 
 TEXT = """
@@ -49,7 +49,8 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(file: Path, tmp_path: Pat
     assert all(row["wrong"] == 0 and row["ended"] == "done" for row in rows)
 
     page = report.write(out).read_text()
-    assert page.count("<img") == 2
+    # Times, repeats, and the speed-up over the ring.
+    assert page.count("<img") == 3
     assert "mode3" in page
     assert TEXT.strip().splitlines()[0] in page
     assert list(sweep.run(plan, out)) == []
@@ -85,3 +86,42 @@ def test_what_cannot_be_run_is_said_before_anything_runs(
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no results, expected a folder"):
         report.write(tmp_path)
+
+
+FLOW = """
+simulator = "flow"
+[grid]
+"switches.policy" = ["spatial", "temporal"]
+"generate.rate_per_s" = [1.0, 4.0]
+"""
+
+
+def test_a_report_of_jobs_that_share_a_fabric_has_fairness_and_slow_downs(tmp_path: Path) -> None:
+    lines = []
+    for policy, jain in (("spatial", 0.8), ("temporal", 0.95)):
+        for rate in (1.0, 4.0):
+            point = {"switches.policy": policy, "generate.rate_per_s": rate}
+            figures = {
+                "simulator": "flow", "ended": "done", "completion_us": 5e6, "jobs": 7, "jobs_done": 7, "jain": jain,
+                "slowdown": {"p95": 2.0 + rate}, "quantiles": [0.0, 0.5, 1.0], "slowdown_quantiles": [1.0, 1.5, 3.0],
+            }  # fmt: skip
+            lines.append(json.dumps({"point": point, "seed": 1} | figures))
+    (tmp_path / sweep.RESULTS).write_text("\n".join(lines) + "\n")
+    (tmp_path / sweep.CONFIG).write_text(FLOW)
+    page = report.write(tmp_path).read_text()
+    # Times, fairness and slow-downs by rate, and the distribution; nothing that packets have.
+    assert page.count("<img") == 4
+    assert "Fairness of jobs by rate, /s" in page
+    assert "How jobs slowed down" in page
+    assert "Repeats" not in page
+
+
+def test_lines_keep_their_places_and_seeds_are_gathered() -> None:
+    def row(algorithm: str, size: str, seed: int, time: float | None) -> dict[str, object]:
+        return {"point": {"a": algorithm, "job.0.size": size}, "seed": seed, "completion_us": time}
+
+    rows = [row("ring", "4KiB", 1, None), row("mode3", "1MiB", 1, 7.0), row("mode3", "4KiB", 1, 3.0)]
+    rows.append(row("mode3", "4KiB", 2, 5.0))
+    data = report_plots.series(rows, "job.0.size", ["a"], lambda r: r["completion_us"])
+    assert data == {"ring": [], "mode3": [(4096, [3.0, 5.0]), (1 << 20, [7.0])]}
+    assert list(data) == ["ring", "mode3"]
