@@ -613,12 +613,7 @@ def without(monkeypatch: pytest.MonkeyPatch, drop: Callable[[Run], bool], **chan
         self: Operation, primitive: str, description: str, runs: Any, *rest: Any, **named: Any
     ) -> None:
         def mutate(some: Any) -> list[Run]:
-            out = []
-            for run in some:
-                if not drop(run):
-                    for key, value in changes.items():
-                        object.__setattr__(run, key, value)
-                    out.append(run)
+            out = [run._replace(**changes) for run in some if not drop(run)]
             return out or list(some)
 
         if "later" in named:

@@ -16,7 +16,7 @@ from epic_models.reference.numerics import Array
 from epic_models.reference.operation import Run
 from epic_spec.errors import ConfigError
 from epic_spec.packets import Descriptor
-from epic_spec.tables import NO_RANK, TAG_MODULUS, Datatype, Operator, Primitive
+from epic_spec.tables import NO_RANK, Datatype, Operator, Primitive
 
 PRIMITIVES: Final = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
 ARITHMETIC: Final = ("all_reduce", "reduce", "reduce_scatter")
@@ -86,20 +86,15 @@ def check(
     datatype: Datatype | None,
     root: int | None,
     rank: int,
-    world_size: int,
     params: GroupParams,
-    tag: int,
     shards: Sequence[int] | None,
 ) -> Call:
-    """The call of these arguments of `plan`, which says what they are. Raises ConfigError."""
+    """The call of these arguments of `plan`, which says what they are, with tag 0. Raises ConfigError."""
+    world_size = params.world_size
     if primitive not in PRIMITIVES:
         raise ConfigError(f"primitive {primitive!r}, expected one of {', '.join(PRIMITIVES)}")
-    if world_size != params.world_size:
-        raise ConfigError(f"{primitive}: world_size = {world_size}, the group has {params.world_size}")
     if not 0 <= rank < world_size:
         raise ConfigError(f"{primitive}: rank = {rank}, expected 0 to {world_size - 1}")
-    if not 0 <= tag < TAG_MODULUS:
-        raise ConfigError(f"{primitive}: tag = {tag}, expected 0 to {TAG_MODULUS - 1}")
     if primitive in ROOTED and (root is None or not 0 <= root < world_size):
         raise ConfigError(f"{primitive}: root = {root}, expected 0 to {world_size - 1}")
     if primitive not in ROOTED and root is not None:
@@ -120,7 +115,7 @@ def check(
         NO_RANK if root is None else root,
         rank,
         params,
-        tag,
+        0,
         sizes,
         count,
         describe(primitive, operator, datatype, count, root),
@@ -160,6 +155,8 @@ def _count(send: Array | None, recv: Array | None, reads_send: bool) -> int:
 
 def buffers(call: Call, send: Array | None, recv: Array | None) -> Buffers:
     """Flat views of the arrays that this rank uses, checked. Raises ConfigError."""
+    if call.primitive == "barrier":
+        return Buffers(None, None)
     own = sum(call.shards[: call.rank])
     if call.primitive == "reduce_scatter":
         return _pair(call, send, call.count, 0, recv, call.shards[call.rank], own)
@@ -186,7 +183,8 @@ def _pair(
 ) -> Buffers:
     """Buffers of arrays that have the given sizes; an array whose size is None is not used."""
     source = None if send_size is None else _flat(call, "send", send, send_size)
-    target = None if recv_size is None else _flat(call, "recv", recv, recv_size)
+    same = send is recv and send_size == recv_size
+    target = source if same else None if recv_size is None else _flat(call, "recv", recv, recv_size)
     if target is not None and not target.flags.writeable:
         raise ConfigError(f"{call.description}: recv is read-only")
     return Buffers(_apart(source, target, recv_base - send_base), target, send_base, recv_base)
@@ -211,7 +209,7 @@ def _apart(send: Array | None, recv: Array | None, shift: int) -> Array | None:
     That cannot happen when element i of `recv` is element i + `shift` of `send`, since the contribution to a
     cell is pulled before its result comes.
     """
-    if send is None or recv is None or not np.may_share_memory(send, recv):
+    if send is None or recv is None or send is recv or not np.may_share_memory(send, recv):
         return send
     distance = recv.__array_interface__["data"][0] - send.__array_interface__["data"][0]
     return send if distance == shift * send.itemsize else send.copy()

@@ -1,7 +1,7 @@
 """How the elements of a user's arrays become payloads of cells, and results become elements again.
 
-A *coding* is pull-based: it encodes and decodes one cell's range of elements at a time, so no array is ever
-copied into cells as a whole. `Native` sends elements as they are; the others carry them as INT32 words for
+A *coding* is pull-based: it encodes and decodes a range of elements at a time, a cell's or that of a few, so no array
+is ever copied into cells as a whole. `Native` sends elements as they are; the others carry them as INT32 words for
 engines that compute nothing else (see fixedpoint.py for the arithmetic).
 """
 
@@ -17,21 +17,30 @@ from numpy.typing import NDArray
 from epic_models.reference import fixedpoint, numerics
 from epic_models.reference.fixedpoint import BLOCK, FixedPoint, Int32Array
 from epic_models.reference.group import GroupParams
-from epic_models.reference.numerics import Array
+from epic_models.reference.numerics import Array, Buffer
 from epic_spec.errors import MismatchError
 from epic_spec.tables import Datatype, Operator
 
 
 class Coding(Protocol):
-    """One way to send elements. Ranges count elements from the start of the collective's data."""
+    """One way to send elements. Ranges count elements from the start of the collective's data, and may be of any
+    length: the payloads of neighbouring cells, one after the other, are the payload of their elements.
+    """
 
     cell_elements: int
     element_bytes: int
 
+    @property
+    def arrays(self) -> Buffers | None:
+        """The arrays, where payloads are their elements as they lie there but for the order of bytes; else None.
+
+        Whoever contributes and receives in `arrays` itself needs neither `encode` nor `decode`.
+        """
+
     def encode(self, start: int, stop: int) -> bytes:
         """The payload of this rank's elements."""
 
-    def decode(self, payload: bytes, start: int, stop: int) -> None:
+    def decode(self, payload: Buffer, start: int, stop: int) -> None:
         """Take the result of a range; `payload` has the right length."""
 
 
@@ -80,11 +89,15 @@ class Native:
         self.element_bytes = numerics.element_bytes(datatype)
         self.cell_elements = params.cell_bytes // max(self.element_bytes, partial_bytes)
 
+    @property
+    def arrays(self) -> Buffers | None:
+        return None if self._complement else self._buffers
+
     def encode(self, start: int, stop: int) -> bytes:
         values = self._buffers.source(start, stop)
         return numerics.to_wire(~values if self._complement else values, self._datatype, self._order)
 
-    def decode(self, payload: bytes, start: int, stop: int) -> None:
+    def decode(self, payload: Buffer, start: int, stop: int) -> None:
         target = self._buffers.target(start, stop)
         if target is not None:
             numerics.from_wire(payload, self._datatype, self._order, target)
@@ -101,11 +114,15 @@ class _Words(ABC):
         self.element_bytes = 4 * words
         self.cell_elements = params.cell_bytes // self.element_bytes
 
+    @property
+    def arrays(self) -> Buffers | None:
+        return None
+
     def encode(self, start: int, stop: int) -> bytes:
         words = np.ascontiguousarray(self.words(start, stop))
         return numerics.to_wire(words, Datatype.INT32, self._order)
 
-    def decode(self, payload: bytes, start: int, stop: int) -> None:
+    def decode(self, payload: Buffer, start: int, stop: int) -> None:
         words = np.empty((stop - start, self._words), np.int32)
         numerics.from_wire(payload, Datatype.INT32, self._order, words)
         self.accept(words, start, stop)

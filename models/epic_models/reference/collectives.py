@@ -20,86 +20,28 @@ How a collective becomes cells:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from epic_models.reference import numerics
-from epic_models.reference.call import ARITHMETIC, PRIMITIVES, Call, buffers, check, describe
-from epic_models.reference.coding import (
-    Buffers,
-    Coding,
-    Exponents,
-    FixedSum,
-    Keys,
-    Limbs,
-    Native,
-    Quantized,
-    Specials,
-)
-from epic_models.reference.fixedpoint import KEYED, FixedPoint
+from epic_models.reference.arithmetic import Arithmetic, arithmetic
+from epic_models.reference.call import PRIMITIVES, describe
 from epic_models.reference.group import GroupParams
 from epic_models.reference.interfaces import ConflictRecord
-from epic_models.reference.numerics import FLOATS, Array
-from epic_models.reference.operation import Operation, Run
-from epic_spec.errors import ResourceError
+from epic_models.reference.numerics import Array
+from epic_models.reference.operation import Operation
+from epic_models.reference.planner import Planner
+from epic_spec.errors import ConfigError
 from epic_spec.packets import ERR_BIT, NULL_BIT, Descriptor
 from epic_spec.tables import NO_RANK, Datatype, Operator, Primitive
 
-__all__ = ["PRIMITIVES", "Arithmetic", "Operation", "arithmetic", "describe", "describe_mismatch", "plan"]
-
-_OPPOSITE = {Operator.MAX: Operator.MIN, Operator.MIN: Operator.MAX}
-
-
-class Arithmetic(NamedTuple):
-    """How an operator is computed: `kind` native, keys, limbs or fixed (coding.py), and the wire's operator.
-
-    `complement`: values travel with all bits inverted, and `operator` is the opposite of the user's.
-    """
-
-    kind: str
-    operator: Operator
-    complement: bool = False
-
-    @property
-    def direct(self) -> bool:
-        """Whether cells say all about the call, so that no announcement is needed."""
-        return self.kind == "native" and not self.complement
-
-
-def arithmetic(
-    operator: Operator, datatype: Datatype, params: GroupParams, reproducible: bool = False
-) -> Arithmetic:
-    """How a group computes `operator` of `datatype`.
-
-    `reproducible` asks for a result that is bitwise independent of the order of arrival: everything but a
-    floating-point SUM is; that one is where the engine adds in child order (`ordered`), or as fixed point.
-    Raises ResourceError when nothing that the engine offers serves.
-    """
-    offered = {o for o in (Operator.SUM, Operator.MAX, Operator.MIN) if o.name in params.operators}
-    native = datatype.name in params.datatypes
-    words = "INT32" in params.datatypes
-    float_sum = operator is Operator.SUM and datatype in FLOATS
-    if native and operator in offered and not (float_sum and reproducible and not params.ordered):
-        return Arithmetic("native", operator)
-    if operator is Operator.SUM and words and operator in offered:
-        if datatype in FLOATS and Operator.MAX in offered:
-            return Arithmetic("fixed", operator)
-        if datatype in KEYED and datatype not in FLOATS:
-            return Arithmetic("keys", operator)
-        if datatype is Datatype.INT64:
-            return Arithmetic("limbs", operator)
-    opposite = _OPPOSITE.get(operator)
-    if opposite is not None:
-        if native and datatype not in FLOATS and opposite in offered:
-            return Arithmetic("native", opposite, complement=True)
-        if words and datatype in KEYED and operator in offered:
-            return Arithmetic("keys", operator)
-        if words and datatype in KEYED and opposite in offered:
-            return Arithmetic("keys", opposite, complement=True)
-    how = " reproducibly" if float_sum and reproducible else ""
-    raise ResourceError(
-        f"group {params.group}: {operator.name} of {datatype.name} cannot be computed{how}: "
-        f"the engines offer {'/'.join(params.operators) or 'none'} of {'/'.join(params.datatypes) or 'none'}"
-    )
+__all__ = [
+    "PRIMITIVES",
+    "Arithmetic",
+    "Operation",
+    "Planner",
+    "arithmetic",
+    "describe",
+    "describe_mismatch",
+    "plan",
+]
 
 
 def plan(
@@ -134,91 +76,18 @@ def plan(
     `tag` is the collective counter modulo 64. Raises ConfigError for arguments that do not fit, ResourceError
     when the group's engines cannot compute it.
     """
-    call = check(primitive, send, recv, operator, datatype, root, rank, world_size, params, tag, shards)
-    if primitive == "barrier":
-        return Operation(primitive, call.description, [call.end()])
-    arrays = buffers(call, send, recv)
-    how = arithmetic(call.operator, call.datatype, params, reproducible) if primitive in ARITHMETIC else None
-    if call.count == 0:
-        return Operation(primitive, call.description, [call.end()])
-    if how is not None:
-        return _fixed_sum(call, arrays) if how.kind == "fixed" else _combining(call, arrays, how)
-    coding = Native(arrays, call.datatype, params)
-    runs = [
-        Run(
-            call.imm(Primitive.BROADCAST, Operator.SUM, call.datatype, source),
-            coding,
-            start,
-            stop,
-            sends=source == rank,
-            receives=True,
-            identity=True,
-        )
-        for source, start, stop in call.parts()
-    ]
-    return Operation(primitive, call.description, [*runs, call.end()])
-
-
-def _combining(call: Call, arrays: Buffers, how: Arithmetic) -> Operation:
-    """AllReduce, Reduce, ReduceScatter in one stage."""
-    coding: Coding
-    wire = Datatype.INT32
-    if how.kind == "native":
-        wire = call.datatype
-        partial = 4 if call.params.partial_format == "fp32" and wire in numerics.HALVES else 0
-        coding = Native(arrays, wire, call.params, partial_bytes=partial, complement=how.complement)
-    elif how.kind == "keys":
-        coding = Keys(arrays, call.datatype, call.operator, call.params, complement=how.complement)
-    else:
-        coding = Limbs(arrays, call.params.world_size, call.params)
-    runs = _reduce_runs(call, coding, how.operator, wire)
-    head = [] if how.direct else [call.announcement()]
-    return Operation(call.primitive, call.description, head + runs)
-
-
-def _reduce_runs(call: Call, coding: Coding, operator: Operator, wire: Datatype) -> list[Run]:
-    """The data runs of a reduction and, where needed, its end cell."""
-    runs = [
-        Run(
-            call.imm(Primitive.ALLREDUCE if owner == NO_RANK else Primitive.REDUCE, operator, wire, owner),
-            coding,
-            start,
-            stop,
-            sends=True,
-            receives=owner in (NO_RANK, call.rank),
-        )
-        for owner, start, stop in call.parts()
-    ]
-    if call.primitive != "all_reduce" or call.count % coding.cell_elements == 0:
-        runs.append(call.end())
-    return runs
-
-
-def _fixed_sum(call: Call, arrays: Buffers) -> Operation:
-    """A floating-point SUM in two stages; every rank takes part in the first as in an AllReduce."""
-    params = call.params
-    what = PRIMITIVES.index(call.primitive) << 16 | call.root
-    shared = FixedSum(
-        FixedPoint(call.datatype, params.world_size),
-        arrays,
-        call.count,
-        (what, call.count),
-        call.description,
-    )
-    exponents, specials = Exponents(shared, params), Specials(shared, params)
-    phase1 = call.imm(Primitive.ALLREDUCE, Operator.MAX, Datatype.INT32)
-    phase2 = call.imm(Primitive.ALLREDUCE, Operator.SUM, Datatype.INT32)
-
-    def special_runs() -> list[Run]:
-        total = shared.find_specials()
-        return [Run(phase2, specials, 0, total, sends=True, receives=True)] if total else []
-
-    return Operation(
-        call.primitive,
-        call.description,
-        [call.announcement(), Run(phase1, exponents, 0, exponents.size, sends=True, receives=True)],
-        later=_reduce_runs(call, Quantized(shared, params), Operator.SUM, Datatype.INT32),
-        between=special_runs,
+    if world_size != params.world_size:
+        raise ConfigError(f"{primitive}: world_size = {world_size}, the group has {params.world_size}")
+    return Planner(rank, params).plan(
+        primitive,
+        send,
+        recv,
+        operator=operator,
+        datatype=datatype,
+        root=root,
+        tag=tag,
+        reproducible=reproducible,
+        shards=shards,
     )
 
 
