@@ -34,15 +34,22 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     return _intrinsic(function)
 
 
-_IMPORT: Final = re.compile(r"^\s*(?:from|import)\s+(epic_[\w.]+)(?:\s+import\s+\(?([^()#]*))?", re.MULTILINE)
+# The module, and what is taken from it: between parentheses, or to the end of the line.
+_IMPORT: Final = re.compile(
+    r"^(?:from|import)\s+(epic_[\w.]+)(?:\s+import\s+(?:\(([^)]*)\)|([^(\n]*)))?", re.MULTILINE
+)
 
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """Files of ours that a source file imports; they are loaded by the time its functions are decorated."""
+    """Files of ours that a source file imports at its top, which are loaded by the time its functions are decorated.
+
+    Imports inside functions may have happened or not: a stamp must not depend on that.
+    """
     found = []
-    for module, names in _IMPORT.findall(path.read_text()):
-        inner = (f"{module}.{name.split()[0]}" for name in names.split(",") if name.strip())
+    for module, several, one_line in _IMPORT.findall(path.read_text()):
+        names = re.sub("#.*", "", several or one_line).split(",")
+        inner = (f"{module}.{name.split()[0]}" for name in names if name.strip())
         for candidate in (module, *inner):
             file = getattr(sys.modules.get(candidate), "__file__", None)
             if file is not None:
@@ -77,16 +84,18 @@ def stamp(path: Path) -> str:
     return digest.hexdigest()
 
 
-class _Cache(caching.FunctionCache):
+class StampedCache(caching.FunctionCache):
     """numba's, but its stamp covers what the function's file imports."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._cache_file = caching.IndexDataCacheFile(  # type: ignore[no-untyped-call]
-            cache_path=self._cache_path,
-            filename_base=self._impl.filename_base,
-            source_stamp=stamp(Path(function.__code__.co_filename)),
+        digest = stamp(Path(function.__code__.co_filename))
+        index: Any = caching.IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=digest
         )
+        # It compares the version before it unpickles what may name types that are no more.
+        index._version = f"{index._version} {digest}"
+        self._cache_file = index
 
 
 def compiled(function: F) -> F:
@@ -95,7 +104,7 @@ def compiled(function: F) -> F:
     No fast maths: results are NumPy's bit for bit.
     """
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
-    dispatcher._cache = _Cache(function)
+    dispatcher._cache = StampedCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -12,9 +12,29 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from epic_host.fast.compiled import Word, compiled, load8, load16, load32, swapped16, swapped32
+from epic_host.fast.compiled import (
+    Word,
+    compiled,
+    load8,
+    load16,
+    load32,
+    store32,
+    store64,
+    swapped16,
+    swapped32,
+)
 from epic_host.fast.crc import TABLES, crc_shift, crc_update, double_step
-from epic_host.fast.frames import INDEX, NO_EDGE, UNVERIFIED, WRONG, Departures, Records, find_edge
+from epic_host.fast.frames import (
+    HEAD_BYTES,
+    INDEX,
+    NO_EDGE,
+    TAIL_BYTES,
+    UNVERIFIED,
+    WRONG,
+    Departures,
+    Records,
+    find_edge,
+)
 from epic_spec.codec import DESCRIPTOR_FAULTS
 from epic_spec.layout import DF, LEAST_TOTAL, PROTOCOL_UDP, VERSION_IHL
 from epic_spec.packets import ECN_ECT0
@@ -262,9 +282,11 @@ def depart(
         if padded:
             state = crc_shift(state, padded) ^ np.uint32(body_crc)
         icrc = ~np.uint32(state)
-    head, tail = out.head[i].view(np.uint32), out.tail[i].view(np.uint32)
-    head[0], head[1], head[2], head[3] = w0, w1, w2, w3
-    tail[0] = icrc
+    # By address: a view of a row would be an object to count references of.
+    head = np.uint64(out.head.ctypes.data) + np.uint64(i) * np.uint64(HEAD_BYTES)
+    store64(head, np.uint64(w0) | np.uint64(w1) << np.uint64(32))
+    store64(head + np.uint64(8), np.uint64(w2) | np.uint64(w3) << np.uint64(32))
+    store32(np.uint64(out.tail.ctypes.data) + np.uint64(i) * np.uint64(TAIL_BYTES), icrc)
 
 
 @compiled
