@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from epic_host import bench_manager, cli_group, cli_manager, cli_pki, doctor, node, top
+from epic_host import bench_manager, bench_switch, cli_group, cli_manager, cli_pki, doctor, node, top
 from epic_host.cli_options import As, Json, Timeout, TlsFolder, credentials
+from epic_host.fast.datapath import engine_on
 
 switch_app = typer.Typer(no_args_is_help=True, help="Software switches: run one, look into one.")
 
@@ -25,13 +27,21 @@ Address = Annotated[
 def register(app: typer.Typer) -> None:
     """Add this package's commands to the `epic` command."""
     app.add_typer(switch_app, name="switch")
-    for module in (cli_manager, node, cli_group, cli_pki, top, doctor, bench_manager):
+    for module in (cli_manager, node, cli_group, cli_pki, top, doctor, bench_manager, bench_switch):
         module.register(app)
 
 
 @switch_app.command()
 def serve(
     config: Annotated[Path, typer.Option(help="JSON file: name, engine, control, transport, and more.")],
+    datapath: Annotated[
+        str | None,
+        typer.Option(
+            help="Turn the file's engine reference-mN into fast-mN (fast), or back (reference); else it is as the file"
+            " says.",
+            metavar="reference|fast",
+        ),
+    ] = None,
     detach: Annotated[bool, typer.Option(help="Keep running when the parent process ends.")] = False,
 ) -> None:
     """Run a switch until SIGTERM or SIGINT. Prints "ready" when it serves."""
@@ -41,7 +51,10 @@ def serve(
     if not detach:
         die_with_parent()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    switch = Switch(SwitchConfig.from_file(config))
+    checked = SwitchConfig.from_file(config)
+    if datapath is not None:
+        checked = replace(checked, engine=engine_on(datapath, checked.engine))
+    switch = Switch(checked)
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: switch.stop())

@@ -1,11 +1,14 @@
 """The software switch: one engine, one transport, one thread; and the control service beside it.
 
+An engine of the fast data path (`fast-m2`, `fast-m3`) gets whole batches from a UDP socket, and packets from all else.
+
 {"name": "s0", "engine": "reference-m3", "control": "unix:/run/epic/s0",
  "transport": {"kind": "udp", "address": "127.0.0.10", "ports": {"127.0.0.11": 0}},
  "capabilities": {"window": 64}, "trace": "/tmp/s0.ndjson"}
 
 `trace` is for a recording of what the engine does (`epic check tla --trace`); `parameters`, {"FP32": 0}, is for an
-engine that is built with some (`rtl-m2`, `rtl-m3`). `tls`, {"ca": FILE, "certificate": FILE, "key": FILE} of role
+engine that is built with some (`rtl-m2`, `rtl-m3`). `profile`, true, is for counters `profile_*_us` of where a fast
+switch's processor time goes. `tls`, {"ca": FILE, "certificate": FILE, "key": FILE} of role
 engine, closes the control service to all but the manager and admins. They and `capabilities` may be left out.
 """
 
@@ -20,11 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from epic_host.driver import Driver
 from epic_host.engines import make_engine
-from epic_host.transport import TransportConfig, open_transport, transport_config
+from epic_host.transport import Transport, TransportConfig, UdpConfig, open_transport, transport_config
 from epic_host.transport.base import check_fit
 from epic_host.transport.config import take
 from epic_models.reference.endpoint import EngineCapabilities
@@ -34,6 +37,8 @@ from epic_models.reference.recorder import FileRecorder
 from epic_spec.errors import AbortedError, ConfigError
 
 if TYPE_CHECKING:
+    from epic_host.fast.driver import BatchDriver, BatchNode
+    from epic_host.fast.profile import Profile
     from epic_host.security.tls import Tls
 
 T = TypeVar("T")
@@ -52,6 +57,7 @@ class SwitchConfig:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     trace: str | None = None
     parameters: Mapping[str, int | str] = field(default_factory=dict)
+    profile: bool = False
     tls: Tls | None = None
 
     @classmethod
@@ -61,7 +67,7 @@ class SwitchConfig:
             data,
             "switch",
             ("name", "engine", "control", "transport"),
-            ("capabilities", "trace", "parameters", "tls"),
+            ("capabilities", "trace", "parameters", "profile", "tls"),
         )
         for key in ("name", "engine", "control"):
             if not isinstance(values[key], str) or not values[key]:
@@ -75,6 +81,8 @@ class SwitchConfig:
         parameters = values.get("parameters") or {}
         if not isinstance(parameters, Mapping):
             raise ConfigError(f"switch: parameters = {parameters!r}, expected an object")
+        if not isinstance(values.get("profile", False), bool):
+            raise ConfigError(f"switch: profile = {values['profile']!r}, expected true or false")
         values |= {"capabilities": capabilities, "parameters": parameters}
         values["transport"] = transport_config(values["transport"])
         if values.get("tls") is not None:
@@ -107,11 +115,44 @@ class Switch:
         self.name = config.name
         self.engine_name = config.engine
         self._engine = make_engine(config.engine, config.capabilities, config.parameters)
+        self._profile: Profile | None = None
+        batches = hasattr(self._engine, "receive_batch")
+        if batches and config.trace is not None:
+            raise ConfigError(
+                f"switch {config.name}: trace with engine {config.engine}, expected none: it does not record"
+            )
+        if config.profile and not (batches and isinstance(config.transport, UdpConfig)):
+            raise ConfigError(
+                f"switch {config.name}: profile with engine {config.engine}, expected a fast one over udp"
+            )
         self._recorder = FileRecorder(Path(config.trace)) if config.trace is not None else None
         if self._recorder is not None:
             self._recorder.put_on_engine(config.name, self._engine)
-        self._transport = open_transport(config.transport)
-        self._driver = Driver(self._engine, self._transport, self._on_events)
+        self._driver: Driver | BatchDriver
+        if batches and isinstance(config.transport, UdpConfig):
+            # Here, so that a switch of packets never imports numba.
+            from epic_host.fast.driver import BatchDriver
+            from epic_host.fast.udp import FastUdpTransport
+
+            transport = FastUdpTransport(config.transport)
+            try:
+                self._driver = BatchDriver(cast("BatchNode", self._engine), transport, self._on_events)
+                self._driver.load()
+            except BaseException:
+                transport.close()
+                raise
+            self._transport: Transport = transport
+            if config.profile:
+                from epic_host.fast.profile import Profile
+
+                self._profile = Profile(self._engine, transport)
+        else:
+            if batches:
+                from epic_host.fast.driver import load
+
+                load(cast("BatchNode", self._engine))
+            self._transport = open_transport(config.transport)
+            self._driver = Driver(self._engine, self._transport, self._on_events)
         self._lock = threading.Lock()
         self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._stopping = False
@@ -203,6 +244,8 @@ class Switch:
             counters[name] = counters.get(name, 0) + count
         counters["rx_frames"] += sum(dropped.values())
         counters |= {name: carried[name] for name in ("tx_frames", "tx_failed")}
+        if self._profile is not None:
+            counters |= {f"profile_{k}_us": round(1e6 * v) for k, v in self._profile.total().items()}
         return counters | {f"fault_{name}": count for name, count in self._transport.faults().items()}
 
     def _answer(self) -> None:

@@ -55,10 +55,15 @@ class World:
         tree: Tree | None = None,
         faults: Mapping[str, Any] | None = None,
         processes: bool = False,
+        engine: str | None = None,
+        datapath: str = "reference",
         **params: Any,
     ) -> None:
         self.tree = tree or single(3)
         self.faults = dict(faults or {})
+        # Of the ranks; `engine` says what the switches do.
+        self.datapath = datapath
+        self.engine = engine or f"epic_models.reference.mode{mode}:Mode{mode}Engine"
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self.switches: dict[str, Switch] = {}
         self.comms: dict[int, Communicator] = {}
@@ -102,10 +107,9 @@ class World:
         return config
 
     def switch_config(self, name: str) -> dict[str, Any]:
-        mode = self.plan.params.mode
         return {
             "name": name,
-            "engine": f"epic_models.reference.mode{mode}:Mode{mode}Engine",
+            "engine": self.engine,
             "control": self.plan.control[name],
             "transport": self.transport(name),
         }
@@ -132,6 +136,7 @@ class World:
 
     def join(self, rank: int, **options: Any) -> Communicator:
         """The communicator of a rank."""
+        options = {"datapath": self.datapath} | options
         self.comms[rank] = Communicator(rank, self.plan, self.transport(rank), **options)
         return self.comms[rank]
 

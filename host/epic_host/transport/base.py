@@ -129,6 +129,10 @@ class BaseTransport(ABC, Generic[Link]):
         """The packet of a received Ethernet frame, or None after counting why there is none."""
         if self._capture:
             self._record(self._capture, frame)
+        return self._packet(frame)
+
+    def _packet(self, frame: bytes) -> Packet | None:
+        """The packet of a frame that is captured already, or None after counting why there is none."""
         try:
             return codec.decode(frame, icrc="check")
         except WireError as error:

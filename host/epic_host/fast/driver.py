@@ -1,0 +1,164 @@
+"""The event loop of a node that works in batches: `epic_host.driver.Driver`, without a Python object a packet.
+
+What one batch of arrivals causes leaves in one batch, so that what goes to one destination shares system calls.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from epic_host.fast import sockets
+from epic_host.fast.frames import Arrivals, Departures, EdgeTable, departures
+from epic_host.fast.udp import FastUdpTransport
+from epic_models.reference.interfaces import Event
+from epic_spec.errors import EpicError
+
+# Batches received before the timers and the other threads' requests get their turn.
+_BATCHES: Final = 8
+# Departures beside those of the largest burst.
+_ROOM: Final = 2048
+
+
+@runtime_checkable
+class BatchNode(Protocol):
+    """What the loop needs of an engine or agent that works in batches.
+
+    `burst`: how many departures one arrival or one timer may cause. It may change between calls.
+    """
+
+    edges: EdgeTable
+    burst: int
+
+    def receive_batch(self, arrivals: Arrivals, first: int, departures: Departures, now: float) -> int:
+        """Work on arrivals from number `first` on. Returns the number up to which they are done.
+
+        That is fewer than there are when `departures` must be sent before it can go on.
+        """
+
+    def poll_batch(self, departures: Departures, now: float) -> None:
+        """Run the timers that are due. Some stay due when `departures` must be sent first."""
+
+    def next_deadline(self) -> float | None:
+        """When `poll_batch` wants to be called next, or None."""
+
+    def take_events(self) -> list[Event]:
+        """What has happened since the last call, in order."""
+
+
+def load(node: BatchNode) -> None:
+    """Load, or compile, what the first datagrams of a node would otherwise wait for. Its loop may not have begun."""
+    sockets.load()
+    queue, now = departures(node.burst + 1), time.monotonic()
+    node.receive_batch(Arrivals(1, sockets.SLOT_BYTES), 0, queue, now)
+    node.poll_batch(queue, now)
+
+
+class BatchLoop:
+    """Works for `node` over `transport` without ever sleeping; `on_events` gets the node's events, in order.
+
+    `departures` is what `flush` sends: whoever lets the node queue something else there calls it afterwards.
+    """
+
+    def __init__(
+        self, node: BatchNode, transport: FastUdpTransport, on_events: Callable[[Sequence[Event]], None]
+    ) -> None:
+        self._node = node
+        self._transport = transport
+        self._on_events = on_events
+        self._arrivals = transport.arrivals()
+        self.departures = departures(node.burst + _ROOM)
+
+    def work(self, arrived: bool = True) -> None:
+        """Do what there is to do: take what waits in the socket (not if nothing has `arrived`), run what is due."""
+        if arrived:
+            self._receive()
+        now = time.monotonic()
+        due = self._node.next_deadline()
+        if due is not None and due <= now:
+            self.make_room()
+            self._node.poll_batch(self.departures, now)
+            self.flush(now)
+        due = self._transport.next_deadline()
+        if due is not None and due <= now:
+            self._transport.poll(now)
+
+    def load(self) -> None:
+        """See `load`."""
+        load(self._node)
+
+    def next_deadline(self) -> float | None:
+        """When `work` has something to do although nothing arrives, or None."""
+        own, others = self._node.next_deadline(), self._transport.next_deadline()
+        return own if others is None else others if own is None else min(own, others)
+
+    def make_room(self) -> None:
+        """See to it that the largest burst fits; nothing may be queued."""
+        if len(self.departures.body) < self._node.burst + _ROOM:
+            self.departures = departures(self._node.burst + _ROOM)
+
+    def flush(self, now: float) -> None:
+        """Send what is queued, and hand on the node's events."""
+        if self.departures.count[0]:
+            self._transport.send_batch(self.departures, self._node.edges, now)
+            self.departures.clear()
+        events = self._node.take_events()
+        if events:
+            self._on_events(events)
+
+    def _receive(self) -> None:
+        # What waits in the sockets goes before the timers: it may be what they wait for. But not for ever.
+        for _ in range(_BATCHES):
+            now = time.monotonic()
+            count = self._transport.receive_batch(self._arrivals, now)
+            self.make_room()
+            done = 0
+            while done < count:
+                before, done = done, self._node.receive_batch(self._arrivals, done, self.departures, now)
+                if done == before and not self.departures.count[0]:
+                    raise EpicError(
+                        f"arrival {done} of {count} is not worked on, expected it with an empty queue"
+                    )
+                self.flush(now)
+            if not self._transport.more:
+                return
+
+
+class BatchDriver(BatchLoop):
+    """A loop that sleeps until a datagram is there, a timer is due or another thread wakes it."""
+
+    def __init__(
+        self, node: BatchNode, transport: FastUdpTransport, on_events: Callable[[Sequence[Event]], None]
+    ) -> None:
+        super().__init__(node, transport, on_events)
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll = select.epoll()
+        for fd in (self._wake_fd, *transport.filenos()):
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def wake(self) -> None:
+        """End the sleep of `step`, the next one if it is not asleep. From any thread or signal handler."""
+        os.eventfd_write(self._wake_fd, 1)
+
+    def step(self, until: float | None = None) -> None:
+        """Sleep until there is something to do, at most until the time `until`; then do it."""
+        arrived = False
+        for fd, _ in self._epoll.poll(self._timeout(until)):
+            if fd == self._wake_fd:
+                os.eventfd_read(fd)
+            else:
+                arrived = True
+        self.work(arrived)
+
+    def close(self) -> None:
+        """Close the wake-up descriptor; the transport stays open."""
+        self._epoll.close()
+        os.close(self._wake_fd)
+
+    def _timeout(self, until: float | None) -> float | None:
+        due = self.next_deadline()
+        nearest = until if due is None else due if until is None else min(due, until)
+        return None if nearest is None else max(0.0, nearest - time.monotonic())
