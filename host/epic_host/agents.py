@@ -6,11 +6,11 @@ from typing import Protocol, runtime_checkable
 
 from epic_host.fallback.plan import make_host_agent, packet_bytes
 from epic_host.fallback.striped import StripedAgent
+from epic_host.fast.ranks import agent_on
 from epic_host.grants import Grant
 from epic_host.transport.base import PACKET_OVERHEAD, Transport, check_fit
 from epic_models.reference.group import Edge
 from epic_models.reference.interfaces import Agent
-from epic_models.reference.registry import make_agent
 from epic_spec.errors import ConfigError
 
 
@@ -27,16 +27,17 @@ class GrantAgent(Agent, Protocol):
         """Cells contributed whose result is not delivered."""
 
 
-def make_agents(grant: Grant, rank: int) -> GrantAgent:
+def make_agents(grant: Grant, rank: int, datapath: str = "reference") -> GrantAgent:
     """The agent of a rank, its cells counted from 0 whatever `grant.resume` is.
 
-    Of the grant it needs the rank's part only. Raises ConfigError when the rank has none.
+    `datapath` fast: a fast agent, where the path is one tree of a mode that has one. Of the grant it needs the rank's
+    part only. Raises ConfigError when the rank has none.
     """
     edges(grant, rank)
     if grant.host is not None:
         return make_host_agent(grant.host, rank)
     groups = [tree.ranks[rank] for tree in grant.trees]
-    agent = make_agent(groups[0]) if len(groups) == 1 else StripedAgent(groups)
+    agent = agent_on(datapath, groups[0]) if len(groups) == 1 else StripedAgent(groups)
     assert isinstance(agent, GrantAgent)
     return agent
 

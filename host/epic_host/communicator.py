@@ -20,22 +20,23 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from epic_host.fast.ranks import agent_on, load_agent, open_on, rank_path
 from epic_host.handle import Handle
 from epic_host.missing import Engines
 from epic_host.runtime import Runtime
-from epic_host.transport import Transport, open_transport
+from epic_host.transport import Transport
 from epic_host.transport.base import check_fit
-from epic_models.reference.collectives import plan
+from epic_models.reference.collectives import Planner
 from epic_models.reference.group import GroupParams, GroupPlan
 from epic_models.reference.interfaces import Agent
 from epic_models.reference.numerics import array_dtype, datatype_of
 from epic_models.reference.recorder import FileRecorder
-from epic_models.reference.registry import make_agent
 from epic_spec.errors import AbortedError, ConfigError, EpicError
 from epic_spec.tables import TAG_MODULUS, Datatype, Operator
 
 if TYPE_CHECKING:
     # They need grpc, which a rank without a manager never imports.
+    from epic_host.fast.profile import Profile
     from epic_host.managed import ManagedCommunicator
     from epic_host.member import Epoch
     from epic_host.security.tls import Tls
@@ -57,7 +58,9 @@ class Communicator:
     `deadline` in seconds (default: the group's): a collective without progress for that long fails with
     PeerLostError, which names the missing ranks and edges that the group's switches know of. `reproducible`
     is the default of the calls that have that argument. `trace` names a file for a recording of what this rank
-    does, for `epic check tla --trace`; it is closed by `close`.
+    does, for `epic check tla --trace`; it is closed by `close`. `datapath`: "fast" works on batches of frames and in
+    the callers' arrays, "reference" packet by packet; by default it is fast where that can be, which is in Modes II and
+    III over UDP without a recording.
 
     Arrays are C-contiguous NumPy arrays, of any shape and size, of int8/16/32/64, float16/32/64 or
     `ml_dtypes.bfloat16`. Without `recv` a collective is in place. After an error an array that was to receive
@@ -68,8 +71,8 @@ class Communicator:
     it; and MismatchError when the ranks called different things, PeerLostError when one is missing,
     AbortedError after `abort` or `close`. These three end the communicator: all later calls raise them again.
 
-    Construction raises ConfigError for a rank that the group does not have, or as `open_transport` does. It is for
-    a group that stands still; `join` is for one that a manager looks after.
+    Construction raises ConfigError for a rank that the group does not have, for a data path that cannot be, or as
+    `open_transport` does. It is for a group that stands still; `join` is for one that a manager looks after.
     """
 
     _recorder: FileRecorder | None = None
@@ -83,6 +86,7 @@ class Communicator:
         deadline: float | None = None,
         reproducible: bool = False,
         trace: str | Path | None = None,
+        datapath: str | None = None,
     ) -> None:
         if rank not in group.ranks:
             raise ConfigError(
@@ -93,18 +97,23 @@ class Communicator:
             if not math.isfinite(deadline):
                 raise ConfigError(f"deadline = {deadline}, expected a number of seconds")
             params = replace(params, deadline_us=round(deadline * 1e6))
-        opened = open_transport(transport) if isinstance(transport, Mapping) else transport
+        path = rank_path(datapath, params.mode, transport, recorded=trace is not None)
+        if path == "fast":
+            load_agent(params.mode, reflection=params.ack_reflection)
+        opened = open_on(path, transport) if isinstance(transport, Mapping) else transport
+        runtime: Runtime | None = None
         try:
             check_fit(params, (group.ranks[rank].edge,), opened)
-            agent = make_agent(replace(group.ranks[rank], params=params))
+            agent = agent_on(path, replace(group.ranks[rank], params=params))
             self._recorder = FileRecorder(Path(trace)) if trace is not None else None
             if self._recorder is not None:
                 self._recorder.put_on_agent(agent)
             runtime = Runtime(agent, opened, Engines(group, rank), params.deadline_us * 1e-6, rank)
+            runtime.begin()
         except BaseException:
-            opened.close()
+            (runtime or opened).close()
             raise
-        runtime.begin()
+        self._datapath = path
         self._stand_on(rank, params, reproducible, agent, opened, runtime)
 
     def _stand_on(
@@ -124,6 +133,7 @@ class Communicator:
         self._agent = agent
         self._transport = transport
         self._runtime = runtime
+        self._planner = Planner(rank, params)
         # Calls of several threads come one after the other: the counter numbers them.
         self._calling = threading.Lock()
         self._calls = 0
@@ -143,6 +153,7 @@ class Communicator:
         reproducible: bool = False,
         transport: Mapping[str, Any] | None = None,
         trace: str | Path | None = None,
+        datapath: str | None = None,
     ) -> ManagedCommunicator:
         """Rank `rank` of a group that `create_group` made at the manager at `manager`; waits for the other ranks.
 
@@ -156,7 +167,8 @@ class Communicator:
         manager wants a certificate. `transport` has entries of the transport's configuration that are this host's
         own, such as faults and capture; one of another kind than the manager's replaces it, but for the address.
         `trace` names a file for a recording; later epochs get files beside it, those on the host path none.
-        `timeout` in seconds bounds the joining.
+        `timeout` in seconds bounds the joining. `datapath` as of a Communicator; cells on the host path, or dealt over
+        several trees, travel packet by packet in any case.
 
         Raises ConfigError and RefusedError as the manager or the transport refuses, ManagerUnreachableError, and
         DeadlineError when the group has no path in time.
@@ -175,6 +187,7 @@ class Communicator:
             reproducible=reproducible,
             transport=transport,
             trace=trace,
+            datapath=datapath,
         )
 
     # ---------------------------------------------------------------------- collectives
@@ -326,11 +339,8 @@ class Communicator:
 
     def barrier(self, *, async_op: bool = False) -> Handle | None:
         """Ends when every rank has called it."""
-        handle = self._start("barrier", None, None, None)
-        if async_op:
-            return handle
-        handle.wait()
-        return None
+        handle: Handle | None = self._call("barrier", None, None, None, async_op)
+        return handle
 
     # ---------------------------------------------------------------------- life and death
 
@@ -361,6 +371,19 @@ class Communicator:
     def path(self) -> str:
         """How cells travel now, "network" or "host"; without a manager always the network."""
         return "network"
+
+    @property
+    def datapath(self) -> str:
+        """ "fast" or "reference": how this rank works."""
+        return self._datapath
+
+    def profile(self) -> Profile | None:
+        """Begin to measure where this rank's processor time goes. None where it works packet by packet."""
+        if self._datapath != "fast":
+            return None
+        from epic_host.fast.profile import Profile
+
+        return Profile(self._agent, self._transport)
 
     @property
     def failure(self) -> EpicError | None:
@@ -409,8 +432,14 @@ class Communicator:
         async_op: bool,
         **more: Any,
     ) -> Any:
-        handle = self._start(primitive, send, recv, result, **more)
-        return handle if async_op else handle.result()
+        if async_op:
+            return self._start(primitive, send, recv, result, False, **more)
+        try:
+            return self._start(primitive, send, recv, result, True, **more).result()
+        except BaseException:
+            # It may be a signal's, at any point: then nobody waits for the collective any more.
+            self._runtime.waits_no_more()
+            raise
 
     def _start(
         self,
@@ -418,6 +447,7 @@ class Communicator:
         send: Array | None,
         recv: Array | None,
         result: Array | None,
+        waits: bool,
         *,
         reproducible: bool | None = None,
         **more: Any,
@@ -429,20 +459,17 @@ class Communicator:
         with self._calling:
             if (failure := self._runtime.failure) is not None:
                 raise failure.with_traceback(None)
-            operation = plan(
+            operation = self._planner.plan(
                 primitive,
                 send,
                 recv,
                 datatype=datatype,
-                rank=self.rank,
-                world_size=self.world_size,
-                params=self._params,
                 tag=self._calls % TAG_MODULUS,
                 reproducible=self._reproducible if reproducible is None else reproducible,
                 **more,
             )
-            handle = Handle(operation.description, result)
-            self._runtime.start(operation, handle)
+            handle = Handle(operation.description, result, self._runtime.serve)
+            self._runtime.start(operation, handle, waits)
             self._calls += 1
         return handle
 

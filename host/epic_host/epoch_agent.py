@@ -7,6 +7,9 @@ cells that it has are waited for, as the new window demands, and dropped. `tla/F
 `Send` and `RankReceives` are `prepare`, `_repeat` with `submit`, and `_translate` here.
 
 Cells are numbered over all epochs, and so are those in the events.
+
+An epoch's agent may be one of the fast data path. Then it may be driven in batches: new cells come in blocks, and it
+keeps what was contributed itself until the epoch is over; what is repeated goes cell by cell here too.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from epic_host.history import History
 from epic_models.reference.interfaces import (
@@ -29,6 +33,11 @@ from epic_models.reference.interfaces import (
 from epic_spec.errors import EpicError
 from epic_spec.packets import Packet
 
+if TYPE_CHECKING:
+    # They need numba, which the reference data path never imports.
+    from epic_host.fast.blocks import Block
+    from epic_host.fast.frames import Arrivals, Departures, EdgeTable
+
 # Before the first epoch.
 NO_EPOCH = -1
 
@@ -43,10 +52,13 @@ class EpochAgent:
     def __init__(self) -> None:
         self.epoch = NO_EPOCH
         self.delivered = 0
+        self.contributed = 0
         self.dropped = 0
         self.repeated = 0
         self.payload_bytes = 0
         self._agent: Agent | None = None
+        # The same, when it works in batches.
+        self._fast: Any = None
         self._history = History()
         # Where the epoch began, the next cell for its agent, and the first that no epoch before had.
         self._base = 0
@@ -58,11 +70,6 @@ class EpochAgent:
     def agent(self) -> Agent | None:
         """The agent of the epoch; None while there is no path."""
         return self._agent
-
-    @property
-    def contributed(self) -> int:
-        """Cells contributed so far."""
-        return self._history.end
 
     @property
     def outstanding(self) -> int:
@@ -82,9 +89,12 @@ class EpochAgent:
         self._retire()
         return self.delivered
 
-    def resume(self, epoch: int, agent: Agent, base: int, window: int, now: float) -> Output:
+    def resume(
+        self, epoch: int, agent: Agent, base: int, window: int, now: float, batches: bool = False
+    ) -> Output:
         """Go on in `epoch` through the new `agent`, from cell `base` on, with at most `window` cells outstanding.
 
+        With `batches` it is a fast agent that is driven in batches; `repeat` is for the caller then.
         Raises EpicError for a change that cannot be right: an epoch that this rank has not prepared for, or a cell
         where it cannot resume.
         """
@@ -97,15 +107,21 @@ class EpochAgent:
             )
         self.epoch = epoch
         self._agent = agent
+        self._fast = agent if batches else None
         self._base = self._sent = base
         self._new = self.contributed
         self._history.keep = window
-        return self._repeat(Output(), now)
+        return Output() if batches else self._repeat(Output(), now)
 
     def _retire(self) -> None:
+        if self._fast is not None:
+            # It has kept what went through it; what it was not given yet is here still.
+            kept = self._fast.kept()
+            rest = [self._history[number] for number in range(self._sent, self.contributed)]
+            self._history.restart(self._sent - len(kept), [*kept, *rest])
         if self._agent is not None:
             self._past.update(self._agent.counters())
-            self._agent = None
+            self._agent = self._fast = None
 
     # ---------------------------------------------------------------------- the agent
 
@@ -121,6 +137,7 @@ class EpochAgent:
             raise ValueError(f"submit: {len(cells)} cells, expected at most {self.room()}")
         for cell in cells:
             self._history.append(cell)
+            self.contributed += 1
             self.payload_bytes += 0 if cell.payload is None else len(cell.payload)
         assert self._agent is not None or not cells
         return self._repeat(Output(), now)
@@ -151,6 +168,73 @@ class EpochAgent:
         if self._agent is not None:
             total.update(self._agent.counters())
         return dict(total)
+
+    # ---------------------------------------------------------------------- the agent, in batches
+
+    @property
+    def edges(self) -> EdgeTable:
+        """As of the agent of the epoch."""
+        edges: EdgeTable = self._fast.edges
+        return edges
+
+    @property
+    def burst(self) -> int:
+        """As of the agent of the epoch."""
+        burst: int = self._fast.burst
+        return burst
+
+    def submit_block(self, block: Block, departures: Departures, now: float) -> None:
+        """Contribute the next cells. Raises ValueError for more than `room()`."""
+        if block.cells > self.room():
+            raise ValueError(f"submit_block: {block.cells} cells, expected at most {self.room()}")
+        self._fast.submit_block(block, departures, now)
+        self.contributed += block.cells
+        self._sent += block.cells
+        if block.source:
+            self.payload_bytes += (block.cells - 1) * block.cell_bytes + block.last_bytes
+
+    def submit_cells(self, cells: Sequence[Cell], departures: Departures, now: float) -> None:
+        """Contribute the next cells; their results are events. Raises ValueError for more than `room()`."""
+        if len(cells) > self.room():
+            raise ValueError(f"submit_cells: {len(cells)} cells, expected at most {self.room()}")
+        self._fast.submit_cells(cells, departures, now)
+        self.contributed += len(cells)
+        self._sent += len(cells)
+        self.payload_bytes += sum(0 if cell.payload is None else len(cell.payload) for cell in cells)
+
+    def repeat(self, departures: Departures, now: float) -> int:
+        """Contribute again what is due to be, as far as window and `departures` go; how many cells."""
+        free = len(departures.body) - int(departures.count[0])
+        count: int = min(self._fast.room(), self._new - self._sent, free)
+        if count <= 0:
+            return 0
+        cells = [self._history[self._sent + i] for i in range(count)]
+        self._fast.submit_cells(cells, departures, now)
+        self._sent += count
+        self.repeated += count
+        return count
+
+    def receive_batch(self, arrivals: Arrivals, first: int, departures: Departures, now: float) -> int:
+        """As of the agent of the epoch."""
+        done: int = self._fast.receive_batch(arrivals, first, departures, now)
+        return done
+
+    def poll_batch(self, departures: Departures, now: float) -> None:
+        """As of the agent of the epoch."""
+        self._fast.poll_batch(departures, now)
+
+    def take_events(self) -> list[Event]:
+        """What has happened, in the numbers of the group; what has landed is in `delivered` then."""
+        if self._fast is None:
+            return []
+        events = self._translate(self._fast.take_events())
+        self.delivered = max(self.delivered, self._base + self._fast.delivered)
+        return events
+
+    def forget(self) -> None:
+        """Write to no array any more."""
+        if self._fast is not None:
+            self._fast.forget()
 
     # ---------------------------------------------------------------------- inside
 

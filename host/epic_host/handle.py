@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,15 +15,25 @@ from epic_spec.errors import DeadlineError, EpicError
 class Handle:
     """What a collective called with `async_op=True` returns. Its methods may be called from any thread."""
 
-    def __init__(self, description: str, result: NDArray[Any] | None) -> None:
+    def __init__(
+        self,
+        description: str,
+        result: NDArray[Any] | None,
+        serve: Callable[[Handle, float | None], None] | None = None,
+    ) -> None:
+        """`serve(handle, until)` may work towards the end in the thread that waits, until a time.monotonic time."""
         self.description = description
         self._result = result
-        self._ended = threading.Event()
+        self._serve = serve
+        self._done = False
         self._error: EpicError | None = None
+        # Held until the end: whoever gets it has waited for that.
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     def done(self) -> bool:
         """Whether the collective has ended, with its result or with an error."""
-        return self._ended.is_set()
+        return self._done
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for the end, at most `timeout` seconds.
@@ -30,8 +42,12 @@ class Handle:
         Without a timeout the wait still ends: a collective that makes no progress fails at the deadline of
         its communicator.
         """
-        if not self._ended.wait(timeout):
-            raise DeadlineError(f"{self.description}: not done within {timeout:g} s")
+        if not self._done:
+            until = None if timeout is None else time.monotonic() + timeout
+            if self._serve is not None:
+                self._serve(self, until)
+            if not self._done and not self._ended_by(until):
+                raise DeadlineError(f"{self.description}: not done within {timeout:g} s")
         if self._error is not None:
             raise self._error.with_traceback(None)
 
@@ -40,8 +56,16 @@ class Handle:
         self.wait(timeout)
         return self._result
 
+    def _ended_by(self, until: float | None) -> bool:
+        if not self._gate.acquire(timeout=-1 if until is None else max(0.0, until - time.monotonic())):
+            return False
+        # The next one who waits.
+        self._gate.release()
+        return True
+
     def _end(self, error: EpicError | None = None) -> None:
         """Called once, by the communicator."""
-        if not self._ended.is_set():
+        if not self._done:
             self._error = error
-            self._ended.set()
+            self._done = True
+            self._gate.release()

@@ -7,6 +7,7 @@ result by then, so what was contributed is kept: all that is outstanding, and th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from epic_models.reference.interfaces import Cell
 
@@ -33,6 +34,11 @@ class History:
         """How many contributions there have been."""
         return self._first + len(self._cells)
 
+    def restart(self, first: int, cells: Sequence[Cell]) -> None:
+        """These are the contributions from number `first` on, and there are no more."""
+        self._first = first
+        self._cells = deque(cells)
+
     def append(self, cell: Cell) -> None:
         """The next contribution. A payload is copied unless it can never change."""
         if cell.payload is not None and type(cell.payload) is not bytes:
@@ -42,7 +48,7 @@ class History:
     def delivered(self, count: int) -> None:
         """`count` results are delivered: let go of what is not needed any more."""
         cells = self._cells
-        while self._first < count - self.keep:
+        while cells and self._first < count - self.keep:
             cells.popleft()
             self._first += 1
 

@@ -11,11 +11,13 @@ from typing import Any, Final
 from epic_host.asking import Manager
 from epic_host.communicator import Communicator
 from epic_host.epoch_runtime import EpochRuntime
+from epic_host.fast.datapath import MODES
+from epic_host.fast.ranks import load_agents, open_on, rank_path
 from epic_host.grants import Grant
 from epic_host.manager.client import ManagerClient
 from epic_host.member import Epoch, Member, check_host, path_of
 from epic_host.security.tls import Tls
-from epic_host.transport import Transport, open_transport
+from epic_host.transport import Transport
 from epic_models.reference.agent import AgentBase
 from epic_models.reference.interfaces import Agent
 from epic_models.reference.recorder import FileRecorder
@@ -47,12 +49,17 @@ class ManagedCommunicator(Communicator):
         reproducible: bool = False,
         transport: Mapping[str, Any] | None = None,
         trace: str | Path | None = None,
+        datapath: str | None = None,
     ) -> None:
-        until = time.monotonic() + timeout
         if transport is not None and "address" in transport:
             raise ConfigError(
                 f"transport: address = {transport['address']!r}, expected none: the manager gives it"
             )
+        own = {"kind": "udp", **(transport or {})}
+        if rank_path(datapath, MODES[-1], own, recorded=trace is not None) == "fast":
+            # Whichever mode the manager chooses: the other ranks would wait for it.
+            load_agents()
+        until = time.monotonic() + timeout
         client = ManagerClient(manager, credentials, timeout=min(timeout, 5.0))
         try:
             if host is not None:
@@ -61,21 +68,32 @@ class ManagedCommunicator(Communicator):
         except BaseException:
             client.close()
             raise
-        self._again = {"host": host, "credentials": credentials, "patience": patience, "transport": transport}
+        self._again: dict[str, Any] = {
+            "host": host,
+            "credentials": credentials,
+            "patience": patience,
+            "transport": transport,
+        }
+        self._again["datapath"] = datapath
         self._manager = manager
         self._trace = None if trace is None else Path(trace)
         self._recorders: list[FileRecorder] = []
         opened: Transport | None = None
         runtime: EpochRuntime | None = None
         try:
-            opened = open_transport(_laid_over(self._member.transport, transport, self._member.address))
+            config = _laid_over(self._member.transport, transport, self._member.address)
+            # The mode is known with the first grant.
+            path = rank_path(datapath, MODES[-1], config, recorded=trace is not None)
+            opened = open_on(path, config)
             runtime = EpochRuntime(
                 opened, Manager(self._member.report_fault, self._late, self._member.sure), patience, rank
             )
             self._epoch_runtime = runtime
             runtime.begin()
-            self._member.follow(runtime, opened, self._record)
+            self._member.follow(runtime, opened, self._record, path)
             grant = self._member.first_grant(until - time.monotonic())
+            if path == "fast":
+                path = rank_path(datapath, grant.params.mode, config)
         except BaseException:
             self._member.leave()
             if runtime is not None:
@@ -84,6 +102,7 @@ class ManagedCommunicator(Communicator):
                 opened.close()
             self._close_recorders()
             raise
+        self._datapath = path
         self._stand_on(rank, grant.params, reproducible, runtime.epochs, opened, runtime)
 
     # ---------------------------------------------------------------------- what is so now
@@ -132,7 +151,7 @@ class ManagedCommunicator(Communicator):
             join_token=answer.join_token,
             timeout=max(0.1, until - time.monotonic()),
             reproducible=self._reproducible,
-            **self._again,  # type: ignore[arg-type]
+            **self._again,
         )
         self.close()
         return joined

@@ -128,15 +128,23 @@ class Member:
         self._runtime: EpochRuntime | None = None
         self._transport: Transport | None = None
         self._made: Callable[[Grant, Agent], None] = lambda grant, agent: None
+        self._datapath = "reference"
         self._settled = threading.Event()
         self._away = float("-inf")
         self._threads: list[threading.Thread] = []
 
     def follow(
-        self, runtime: EpochRuntime, transport: Transport, made: Callable[[Grant, Agent], None]
+        self,
+        runtime: EpochRuntime,
+        transport: Transport,
+        made: Callable[[Grant, Agent], None],
+        datapath: str = "reference",
     ) -> None:
-        """Keep the lease, and let `runtime` follow the manager. `made` hears of each epoch's agent before it begins."""
-        self._runtime, self._transport, self._made = runtime, transport, made
+        """Keep the lease, and let `runtime` follow the manager. `made` hears of each epoch's agent before it begins.
+
+        `datapath` is that of the agents.
+        """
+        self._runtime, self._transport, self._made, self._datapath = runtime, transport, made, datapath
         self._stream = self.client.watch(
             group=self.group, rank=self.rank, token=self.token, patience=float("inf")
         )
@@ -259,7 +267,7 @@ class Member:
         if self.grant is not None:
             _check_same(self.grant, grant)
         check_transport(grant, self.rank, self._transport)
-        agent: GrantAgent = make_agents(grant, self.rank)
+        agent: GrantAgent = make_agents(grant, self.rank, self._datapath)
         self._made(grant, agent)
         params = grant.params
         self._runtime.resume(grant.epoch, agent, grant.resume, params.window, params.deadline_us * 1e-6)

@@ -178,6 +178,25 @@ def test_floats_are_summed_whatever_the_engine_computes(world: MakeWorld, native
     good(world(datatypes=("INT32", "FP32") if native else ("INT32",)).run(work))
 
 
+def test_what_nobody_waits_for_is_repeated_all_the_same(world: MakeWorld) -> None:
+    comm = world(tree=single(1)).join(0)
+    send, lost = comm._transport.send, []
+
+    def lossy(port: int, packet: Any, now: float) -> None:
+        """The first frame is lost, so it takes a timer."""
+        if lost:
+            send(port, packet, now)
+        lost.append(packet)
+
+    comm._transport.send = lossy  # type: ignore[method-assign]
+    handle = comm.barrier(async_op=True)
+    end = time.monotonic() + 2
+    while not handle.done():
+        assert time.monotonic() < end, "nobody runs the timers"
+        time.sleep(0.005)
+    assert len(lost) >= 2
+
+
 def test_many_collectives_in_flight_end_in_call_order_with_their_own_results(world: MakeWorld) -> None:
     def work(comm: Communicator) -> None:
         handles = [comm.all_reduce(data(comm.rank, 100, salt), async_op=True) for salt in range(100)]

@@ -96,18 +96,28 @@ def reductions(count: int, size: int = 3000) -> Callable[[ManagedCommunicator], 
     return work
 
 
-@pytest.mark.parametrize("mode", [1, 2, 3])
-def test_collectives_go_on_over_changes_of_path(manager: Make, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "datapath"), [(1, "reference"), (2, "reference"), (2, "fast"), (3, "reference"), (3, "fast")]
+)
+def test_collectives_go_on_over_changes_of_path(manager: Make, mode: int, datapath: str) -> None:
     here = manager(mode=mode)
+    begun = threading.Event()
+
+    def work(comm: ManagedCommunicator) -> list[str]:
+        comm.barrier()
+        begun.set()
+        assert comm.datapath == datapath
+        return reductions(30)(comm)
 
     def changes() -> None:
+        begun.wait(30)
         for path in ("s1", "host", "s0", "host"):
             time.sleep(0.1)
             here.change(path)
 
     thread = threading.Thread(target=changes)
     thread.start()
-    paths = good(run(here, reductions(30)))
+    paths = good(run(here, work, datapath=datapath))
     thread.join()
     assert all(p[0] == "network" and "host" in p for p in paths.values()), paths
 

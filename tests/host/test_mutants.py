@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from epic_host import missing
-from epic_host.driver import Driver
 from epic_host.runtime import Runtime
+from epic_host.sleeper import Sleeper
 from epic_host.transport import open_transport
 from epic_host.transport.ports import PortMap
 from epic_host.transport.udp import UdpTransport
@@ -44,16 +44,14 @@ def test_a_loop_that_never_runs_its_timers(world: MakeWorld, monkeypatch: pytest
     )
 
 
-def test_a_driver_that_does_not_wake_for_other_threads(
+def test_a_thread_that_does_not_wake_for_the_timers_of_what_another_started(
     world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = world(tree=single(1))
-    monkeypatch.setattr(Driver, "wake", lambda self: None)
-    comm = here.join(0)
-    handle = comm.barrier(async_op=True)
-    must_fail(handle.wait, 0.3)
+    check = test_communicator.test_what_nobody_waits_for_is_repeated_all_the_same
+    check(world)
+    monkeypatch.setattr(Sleeper, "wake", lambda self: None)
+    must_fail(check, world)
     monkeypatch.undo()
-    comm._runtime._driver.wake()
 
 
 def test_collectives_that_overtake_each_other(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +91,7 @@ def test_a_verdict_from_the_first_answer_only(world: MakeWorld, monkeypatch: pyt
 def test_a_verdict_that_does_not_wait_for_the_deadline(
     world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epic_host.runtime._VERDICT", 0.5)
+    monkeypatch.setattr("epic_host.stall._VERDICT", 0.5)
     must_fail(test_communicator.test_a_rank_that_comes_just_in_time_is_waited_for, world)
 
 

@@ -239,9 +239,10 @@ def play(pair: Pair, rng: random.Random, steps: int, refusals: bool) -> None:
     refusals=st.booleans(),
     ecn=st.booleans(),
     icrc=st.sampled_from(["full", "none"]),
+    retry_limit=st.sampled_from([0, 1, 3]),
 )
 def test_random_events_have_equal_effects(
-    seed: int, psn_tx: int, psn_rx: int, patient: bool, refusals: bool, ecn: bool, icrc: str
+    seed: int, psn_tx: int, psn_rx: int, patient: bool, refusals: bool, ecn: bool, icrc: str, retry_limit: int
 ) -> None:
-    pair = Pair(replace(PARAMS, ecn=ecn, icrc=icrc), psn_tx, psn_rx, patient)
+    pair = Pair(replace(PARAMS, ecn=ecn, icrc=icrc, retry_limit=retry_limit), psn_tx, psn_rx, patient)
     play(pair, random.Random(seed), steps=150, refusals=refusals)

@@ -1,0 +1,96 @@
+"""A fast agent and its transport: cells travel in blocks of users' memory, frames in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from epic_host.fast.blocks import Block
+from epic_host.fast.driver import BatchLoop, BatchNode
+from epic_host.fast.frames import Departures
+from epic_host.fast.outlet import Outlet
+from epic_host.fast.udp import FastUdpTransport
+from epic_host.line import OnEvents
+from epic_host.line import Outlet as AnyOutlet
+from epic_models.reference.group import GroupParams
+from epic_models.reference.interfaces import Cell
+from epic_models.reference.operation import Operation
+
+# Cells taken before the sockets get their turn again.
+_BATCH: Final = 256
+
+
+class BlockAgent(BatchNode, Protocol):
+    """A fast agent. `EpochAgent` is one too, while its path has one."""
+
+    params: GroupParams
+
+    @property
+    def delivered(self) -> int:
+        """Results delivered so far, in order."""
+
+    def room(self) -> int:
+        """How many cells may be contributed now."""
+
+    def submit_block(self, block: Block, departures: Departures, now: float) -> None:
+        """Contribute the next cells from memory. Raises ValueError for more than `room()` or room in `departures`."""
+
+    def submit_cells(self, cells: Sequence[Cell], departures: Departures, now: float) -> None:
+        """Contribute the next cells; their results are events. Raises ValueError as `submit_block`."""
+
+    def forget(self) -> None:
+        """Write to no sink any more."""
+
+
+class BlockLine:
+    """The line of a fast agent; `byte_order` is the group's."""
+
+    batch: Final = _BATCH
+
+    def __init__(
+        self, agent: BlockAgent, transport: FastUdpTransport, on_events: OnEvents, byte_order: str
+    ) -> None:
+        self._agent = agent
+        self._byte_order = byte_order
+        self._loop = BatchLoop(agent, transport, on_events)
+        self.work = self._loop.work
+        self.next_deadline = self._loop.next_deadline
+        self.room = agent.room
+        self.forget = agent.forget
+
+    @property
+    def delivered(self) -> int:
+        """Results delivered so far, in order."""
+        return self._agent.delivered
+
+    @property
+    def departures(self) -> Departures:
+        """What `flush` sends; who queues something there sees to the room."""
+        return self._loop.departures
+
+    def outlet(self, operation: Operation) -> Outlet:
+        """Before the first cell of an operation."""
+        return Outlet(operation, self._byte_order)
+
+    def contribute(self, outlet: AnyOutlet, limit: int) -> int:
+        """Contribute the next cells of an operation, at most `limit`."""
+        assert isinstance(outlet, Outlet)
+        queue = self._loop.departures
+        free = len(queue.body) - int(queue.count[0])
+        if free < limit:
+            self.flush()
+        block = outlet.next(limit)
+        if block is None:
+            return 0
+        self._agent.submit_block(block, queue, time.monotonic())
+        return block.cells
+
+    def submit(self, cells: Sequence[Cell]) -> None:
+        """Contribute these cells."""
+        self._agent.submit_cells(cells, self._loop.departures, time.monotonic())
+        self.flush()
+
+    def flush(self) -> None:
+        """Let what was contributed leave."""
+        self._loop.flush(time.monotonic())

@@ -1,0 +1,181 @@
+"""An operation's cells as blocks of memory, and the results of blocks back to the operation.
+
+Where elements travel as they are, blocks are the caller's own arrays: nothing is copied here. Other codings are encoded
+ahead, some cells at a time, and their results land in memory of their own, from which they are decoded in order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epic_host.fast.blocks import Block
+from epic_models.reference.coding import Buffers, Coding
+from epic_models.reference.interfaces import Cell
+from epic_models.reference.operation import Operation, Part, Run
+
+# What is encoded at once: more is faster, up to what second-level caches hold.
+_STAGE_BYTES: Final = 128 << 10
+_STAGE_CELLS: Final = 64
+# A NULL cell's memory: none is read or written.
+_NOTHING: Final = 1
+
+
+class _Landing:
+    """Cells contributed together whose results are not all here; those land in `memory`, None: in their arrays."""
+
+    __slots__ = ("at", "cells", "each", "memory")
+
+    def __init__(self, cells: int, memory: NDArray[np.uint8] | None, each: int) -> None:
+        self.cells = cells
+        self.memory = memory
+        self.each = each
+        self.at = 0
+
+
+class Outlet:
+    """The way of one operation into a fast agent and back; `byte_order` is the group's."""
+
+    def __init__(self, operation: Operation, byte_order: str) -> None:
+        self._operation = operation
+        self._swapped = byte_order != sys.byteorder
+        self._landings: deque[_Landing] = deque()
+        # Of the run that cells are taken from: whether payloads are the elements of arrays, where those begin (element
+        # 0 of the data; 0: none), and the size of elements that the agent swaps.
+        self._run: Run | None = None
+        self._direct = False
+        self._send = self._recv = 0
+        self._swap = 1
+        # What is encoded: elements from `_staged` on.
+        self._stage: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._staged = self._staged_stop = 0
+
+    # ------------------------------------------------------------------------------------------ out
+
+    def next(self, limit: int) -> Block | None:
+        """The next cells, at most `limit`, or None as `Operation.take`.
+
+        What its source address points to stays as it is until the next call.
+        """
+        part = self._operation.take(limit)
+        if part is None:
+            return None
+        run, start, _, cells = part
+        coding = run.coding
+        if coding is None:
+            self._await(cells, None, 0)
+            return Block(part.imm, cells, _NOTHING, _NOTHING)
+        if run is not self._run:
+            self._enter(run, coding)
+        size = coding.element_bytes
+        length = part.length
+        # A block's cells are as long as its first; a shorter one is alone or the last.
+        each = length if cells == 1 else coding.cell_elements * size
+        last = length - (cells - 1) * each
+        source, swap = self._send + start * size, self._swap
+        if not (self._direct and run.sends):
+            source, swap = self._source(part, coding)
+        sink, memory = 0, None
+        if run.receives:
+            if not self._direct:
+                memory = np.empty(length, np.uint8)
+                sink = _address(memory)
+            elif self._recv:
+                sink = self._recv + start * size
+        self._await(cells, memory, each)
+        return Block(part.imm, cells, each, last, source, swap, sink, self._swap if sink else 1, run.receives)
+
+    def pull(self) -> Cell | None:
+        """The next cell, or None as `Operation.pull`; its result is `deliver`ed."""
+        cell = self._operation.pull()
+        if cell is not None:
+            self._await(1, None, 0)
+        return cell
+
+    def _enter(self, run: Run, coding: Coding) -> None:
+        self._run = run
+        self._staged = self._staged_stop = 0
+        arrays = coding.arrays
+        self._direct = arrays is not None
+        self._send = self._recv = 0
+        self._swap = 1
+        if arrays is not None:
+            size = coding.element_bytes
+            self._send, self._recv = _bases(arrays, size)
+            self._swap = size if self._swapped else 1
+
+    def _source(self, part: Part, coding: Coding) -> tuple[int, int]:
+        """Where payloads are that are not the caller's elements, and 1: there is nothing to swap. (0, 1): NULL."""
+        if part.zeros:
+            self._stage = np.zeros(part.length, np.uint8)
+            self._staged_stop = 0
+            return _address(self._stage), 1
+        if not part.run.sends:
+            return 0, 1
+        if part.start < self._staged or part.stop > self._staged_stop:
+            self._encode(part, coding)
+        return _address(self._stage) + (part.start - self._staged) * coding.element_bytes, 1
+
+    def _encode(self, part: Part, coding: Coding) -> None:
+        """Encode the part and some cells after it: what a window lets through at once is often little."""
+        ahead = _STAGE_BYTES // (coding.cell_elements * coding.element_bytes)
+        cells = max(part.cells, min(_STAGE_CELLS, ahead))
+        self._staged = part.start
+        self._staged_stop = min(part.run.stop, part.start + cells * coding.cell_elements)
+        self._stage = np.frombuffer(coding.encode(self._staged, self._staged_stop), np.uint8)
+
+    # ------------------------------------------------------------------------------------------ back
+
+    def _await(self, cells: int, memory: NDArray[np.uint8] | None, each: int) -> None:
+        landings = self._landings
+        if memory is None and landings and landings[-1].memory is None:
+            landings[-1].cells += cells
+        else:
+            landings.append(_Landing(cells, memory, each))
+
+    def landed(self, cells: int) -> None:
+        """The next `cells` results are where their blocks said, as expected.
+
+        Raises MismatchError where they say that the ranks disagree.
+        """
+        while cells:
+            landing = self._landings[0]
+            some = min(cells, landing.cells)
+            payloads = None
+            if landing.memory is not None:
+                payloads = landing.memory[landing.at : landing.at + some * landing.each].data
+            self._pass(landing, some)
+            self._operation.accept(some, payloads)
+            cells -= some
+
+    def deliver(self, payload: bytes | None) -> None:
+        """The next result is this one, which has not landed. Raises MismatchError as `Operation.deliver`."""
+        self._pass(self._landings[0], 1)
+        self._operation.deliver(payload)
+
+    def _pass(self, landing: _Landing, cells: int) -> None:
+        landing.cells -= cells
+        landing.at += cells * landing.each
+        if not landing.cells:
+            self._landings.popleft()
+
+
+def _bases(arrays: Buffers, size: int) -> tuple[int, int]:
+    """Where element 0 of the data would be in `send` and in `recv`; 0 for one that is not there.
+
+    An array without elements has no cells, and may have any address.
+    """
+    send = 0 if arrays.send is None else _address(arrays.send) - arrays.send_base * size
+    if arrays.recv is arrays.send and arrays.recv_base == arrays.send_base:
+        return send, send
+    recv = 0 if arrays.recv is None else _address(arrays.recv) - arrays.recv_base * size
+    return send, recv
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
