@@ -1,7 +1,8 @@
 """Entry point of every process that a run starts: `python -m epic_testbed.child [OPTIONS] WHAT FILE`.
 
 `switch FILE` serves a software switch, `bmv2 FILE` a BMv2, `manager FILE` a manager, `rank FILE` is one rank's
-worker, `chaos FILE` hosts ranks of the chaos test. Before anything heavy is imported the process ties its life to its
+worker, `chaos FILE` hosts ranks of the chaos test, `bench FILE` is one rank of a contender of `epic bench`, `mpi FILE`
+all ranks of the contender that MPI starts. Before anything heavy is imported the process ties its life to its
 parent's (`--parent PID`: it gets SIGKILL when that dies) and moves into a network namespace (`--netns NAME`), so that
 threads which libraries start are in it too.
 """
@@ -59,8 +60,17 @@ def main(argv: list[str]) -> None:
             from epic_testbed.chaosmonkey import worker as chaos_worker
 
             chaos_worker.main(path)
+        elif what == "bench":
+            from epic_testbed.bench import worker as bench_worker
+
+            bench_worker.main(path)
+        elif what == "mpi":
+            from epic_testbed.bench import mpi
+
+            mpi.launch(path)
         else:
-            raise SystemExit(f"unknown child {what!r}, expected switch, bmv2, manager, rank or chaos")
+            known = "switch, bmv2, manager, rank, chaos, bench or mpi"
+            raise SystemExit(f"unknown child {what!r}, expected {known}")
     except EpicError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
