@@ -72,6 +72,13 @@ class Icrc(StrEnum):
     none = "none"
 
 
+class DatapathName(StrEnum):
+    """How frames are worked on."""
+
+    reference = "reference"
+    fast = "fast"
+
+
 class Switch(StrEnum):
     """What the switches are."""
 
@@ -87,6 +94,14 @@ SwitchName = Annotated[
     typer.Option(
         help="What the switches are. p4: epic.p4 for v1model, executed here. p4-tna: the same for Tofino."
         " bmv2: simple_switch_grpc, which must be on PATH. rtl: the Verilog engines, simulated (modes 2 and 3)."
+    ),
+]
+Datapath = Annotated[
+    DatapathName | None,
+    typer.Option(
+        help="How ranks and software switches work on frames: one by one as the reference, or in batches. Default fast,"
+        " where there is one: over udp, in modes 2 and 3, without --trace.",
+        show_default=False,
     ),
 ]
 Set = Annotated[
@@ -169,6 +184,7 @@ def run(
     ] = None,
     switch: SwitchName = Switch.soft,
     parameters: Set = None,
+    datapath: Datapath = None,
     manager: Annotated[
         bool | None,
         typer.Option(
@@ -207,6 +223,7 @@ def run(
         trace=trace,
         switch=switch.value,
         parameters=switches.parse(parameters or []),
+        datapath=None if datapath is None else datapath.value,
     )
     cases = case_module.select(
         setup.params, setup.ranks, collective, op, dtype, size, iterations, pairs, reproducible
@@ -235,6 +252,7 @@ def up(
     ack_reflection: AckReflection = False,
     switch: SwitchName = Switch.soft,
     parameters: Set = None,
+    datapath: Datapath = None,
     directory: Annotated[
         str | None, typer.Option(help="Where to write group.json and rank0.json, …; default: the run's own.")
     ] = None,
@@ -260,6 +278,7 @@ def up(
         capture=capture,
         switch=switch.value,
         parameters=switches.parse(parameters or []),
+        datapath=None if datapath is None else datapath.value,
     )
     testbed = hands_on.up(setup, directory)
     if as_json:

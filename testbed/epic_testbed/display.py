@@ -147,7 +147,7 @@ class ConsoleDisplay:
         if report.ok:
             out.print(
                 f"[green]OK[/green]: {len(report.rows)} collectives x {report.iterations} iterations, "
-                f"every element right, {report.seconds:.1f} s",
+                f"every element right, {report.setup.datapath} data path, {report.seconds:.1f} s",
                 highlight=False,
                 soft_wrap=True,
             )
@@ -214,8 +214,8 @@ def heading(setup: Setup, iterations: int) -> list[str]:
     lines = [
         f"mode {params.mode}, topology {setup.topology.name} ({tree}), "
         f"{setup.transport} in {setup.plan.subnet}, seed {setup.seed}",
-        f"payload {params.payload_bytes} B, window {params.window}, deadline {params.deadline_us / 1e6:g} s, "
-        f"{iterations} iterations; times are of the slowest rank",
+        f"{setup.datapath} data path, payload {params.payload_bytes} B, window {params.window}, "
+        f"deadline {params.deadline_us / 1e6:g} s, {iterations} iterations; times are of the slowest rank",
     ]
     if faults.any:
         lines.append(

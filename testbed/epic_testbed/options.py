@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from epic_host.fast.datapath import choose
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import GroupParams
 from epic_spec.errors import ConfigError
@@ -81,11 +82,15 @@ class Setup:
     parameters: switches.Parameters = field(default_factory=dict)
     # Of links whose topology does not say.
     mtu: int | None = None
+    # Of the ranks, and of software switches.
+    datapath: str = "reference"
+    # Whether ranks and software switches say where their time goes (`epic bench --profile`).
+    profile: bool = False
 
     @property
     def engine(self) -> str:
         """The engine of every switch, by its name in `epic.engines`."""
-        return self.switch.engine(self.params.mode)
+        return self.switch.engine(self.params.mode, self.datapath)
 
     @property
     def link_gbps(self) -> float | None:
@@ -115,6 +120,7 @@ def make_setup(
     trace: str | None = None,
     switch: str = "soft",
     parameters: switches.Parameters | None = None,
+    datapath: str | None = None,
 ) -> Setup:
     """Check options and turn them into a Setup. Raises ConfigError in one line for what cannot be."""
     if transport not in TRANSPORTS:
@@ -122,6 +128,7 @@ def make_setup(
     if mode not in DATATYPES:
         raise ConfigError(f"mode = {mode}, expected 1, 2 or 3")
     kind = switches.choose(switch, mode, transport, parameters or {}, trace=trace is not None)
+    path = choose(datapath, mode, recorded=trace is not None, transport=transport)
     if ack_reflection and mode != 3:
         raise ConfigError(
             f"ack_reflection with mode = {mode}, expected mode 3: Modes I and II acknowledge themselves"
@@ -172,6 +179,7 @@ def make_setup(
         trace,
         dict(parameters or {}),
         mtu,
+        path,
     )
 
 

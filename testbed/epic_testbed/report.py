@@ -195,6 +195,7 @@ class Report:
             "seed": setup.seed,
             "payload_bytes": setup.params.payload_bytes,
             "window": setup.params.window,
+            "datapath": setup.datapath,
             "iterations": self.iterations,
             "seconds": round(self.seconds, 3),
             "link_gbps": setup.link_gbps,

@@ -13,7 +13,7 @@ from epic_host.control import EngineClient
 from epic_models.reference.group import GroupPlan
 from epic_models.reference.tree import build_group
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, managing, netns, registry
+from epic_testbed import addressing, kernels, managing, netns, registry
 from epic_testbed.managing import Access, Managing
 from epic_testbed.options import Setup
 from epic_testbed.processes import Child, Children
@@ -113,6 +113,7 @@ class Session:
         plan, kind = self.setup.plan, self.setup.switch
         if kind.prepare is not None:
             kind.prepare(self.setup.params.mode, self.setup.parameters)
+        kernels.prepare(self.setup.datapath, self.setup.params.mode)
         if self.setup.transport == "netns":
             nodes = [*plan.switches, *dict.fromkeys(plan.hosts.values())]
             self.run.namespaces = [self.run.namespace(node) for node in nodes]
@@ -122,7 +123,7 @@ class Session:
             path = self.managing.write_files()
             self.manager = self.children.spawn(managing.NODE, "manager", path)
         for name in plan.switches:
-            config = {
+            config: dict[str, Any] = {
                 "name": name,
                 "engine": self.setup.engine,
                 "control": self.group.control[name],
@@ -132,6 +133,8 @@ class Session:
                 config["trace"] = trace
             if self.setup.parameters:
                 config["parameters"] = dict(self.setup.parameters)
+            if self.setup.profile:
+                config["profile"] = True
             path = self.write(f"{name}.json", config)
             self.switches[name] = self.children.spawn(name, kind.process, path, self.namespace_of(name))
         self.record()

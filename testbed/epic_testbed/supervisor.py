@@ -156,6 +156,7 @@ class Supervisor:
             "back_to_back": self._work.back_to_back,
             "silent": rank in self._work.chaos.silent,
             "trace": session.trace_of(rank),
+            "datapath": self._setup.datapath,
         }
         if session.managing is None:
             return file | {"group": str(directory / "group.json"), "transport": session.transport_of(rank)}

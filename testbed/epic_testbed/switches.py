@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from epic_host.fast.datapath import engine_of
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.errors import ConfigError
 
@@ -17,14 +18,14 @@ Parameters = Mapping[str, int | str]
 class SwitchKind:
     """A realization that `epic run --switch NAME` uses.
 
-    `process` is what `epic_testbed.child` runs for each switch, `engine` the name of its engine for a mode. `offers`
-    gives its capabilities in a mode; None: all that the specification knows.
+    `process` is what `epic_testbed.child` runs for each switch, `engine` the name of its engine for a mode, on a data
+    path where it has several. `offers` gives its capabilities in a mode; None: all that the specification knows.
     """
 
     name: str
     modes: tuple[int, ...]
     process: str
-    engine: Callable[[int], str]
+    engine: Callable[[int, str], str]
     offers: Callable[[int, Parameters], EngineCapabilities] | None = None
     transports: tuple[str, ...] = ("udp", "netns")
     # Raises ConfigError when a program that the kind needs is missing: what, where looked, how to get it.
@@ -86,15 +87,15 @@ def _build_rtl(mode: int, parameters: Parameters) -> None:
 SWITCHES: Final = {
     kind.name: kind
     for kind in (
-        SwitchKind("soft", (1, 2, 3), "switch", "reference-m{}".format),
-        SwitchKind("p4", (3,), "switch", lambda _: "p4-v1model", _v1model),
-        SwitchKind("p4-tna", (3,), "switch", lambda _: "p4-tna", _tna),
-        SwitchKind("bmv2", (3,), "bmv2", lambda _: "bmv2", _bmv2, ("netns",), _need_bmv2, records=False),
+        SwitchKind("soft", (1, 2, 3), "switch", lambda mode, path: engine_of(path, mode)),
+        SwitchKind("p4", (3,), "switch", lambda *_: "p4-v1model", _v1model),
+        SwitchKind("p4-tna", (3,), "switch", lambda *_: "p4-tna", _tna),
+        SwitchKind("bmv2", (3,), "bmv2", lambda *_: "bmv2", _bmv2, ("netns",), _need_bmv2, records=False),
         SwitchKind(
             "rtl",
             (2, 3),
             "switch",
-            "rtl-m{}".format,
+            lambda mode, _: f"rtl-m{mode}",
             _rtl,
             require=_need_rtl,
             has_parameters=True,

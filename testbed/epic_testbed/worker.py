@@ -3,8 +3,8 @@ output.
 
 Talks to the supervisor in lines. It hears `open`, `go`, then `quit`; it says one JSON object a line:
 
-    {"event": "loaded"}                                       modules are imported
-    {"event": "ready", "params"}                              the transport is open, there is a path (after `open`)
+    {"event": "loaded"}                                       modules are imported, compiled code is loaded
+    {"event": "ready", "params", "datapath"}                  the transport is open, there is a path (after `open`)
     {"event": "epoch", "epoch", "path", "resume", "reason"}   one began, the first included; there is a manager
     {"event": "alive"}                                        every few seconds, whatever goes on
     {"event": "iteration", "case", "iteration", "us", "wrong", "err", "at"}
@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from epic_host import Communicator
+from epic_host.fast.ranks import load_agents
 from epic_models.reference import numerics
 from epic_models.reference.group import GroupPlan
 from epic_spec.errors import EpicError
@@ -48,7 +49,7 @@ class Work:
     """What the supervisor wrote for this rank.
 
     Without a manager `group` is the plan of the installed group. With one, `access` names the file that says how to
-    join, which is there when `open` is heard. `levels`: of switches in the tree.
+    join, which is there when `open` is heard. `levels`: of switches in the tree. `datapath` as of a Communicator.
     """
 
     rank: int
@@ -64,6 +65,7 @@ class Work:
     group: str | None = None
     access: str | None = None
     patience: float | None = None
+    datapath: str = "reference"
 
     @classmethod
     def load(cls, path: str) -> Work:
@@ -226,7 +228,11 @@ def guarded(runner: Runner, action: Callable[[], None]) -> bool:
 
 def _communicator(work: Work) -> Communicator:
     """The rank's communicator: of the installed group, or of the manager's."""
-    options: dict[str, Any] = {"reproducible": work.reproducible, "trace": work.trace}
+    options: dict[str, Any] = {
+        "reproducible": work.reproducible,
+        "trace": work.trace,
+        "datapath": work.datapath,
+    }
     if work.access is None:
         assert work.group is not None
         plan = GroupPlan.from_dict(json.loads(Path(work.group).read_text()))
@@ -249,10 +255,12 @@ def main(path: str) -> None:
     if work.access is not None:
         # What joining needs takes a while to import.
         importlib.import_module("epic_host.managed")
+    if work.datapath == "fast":
+        load_agents()
     say("loaded")
     hear("open")
     comm = _communicator(work)
-    say("ready", params=comm.params.to_dict())
+    say("ready", params=comm.params.to_dict(), datapath=comm.datapath)
     hear("go")
     threading.Thread(target=beat, daemon=True).start()
     runner = Runner(work, comm)

@@ -5,6 +5,7 @@ Each is a patch of the reference agents, of their collectives, or of the adapter
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -14,14 +15,15 @@ from unittest import mock
 from epic_models.reference import (
     agent,
     coding,
-    collectives,
     endpoint,
     fixedpoint,
     mode3,
     operation,
+    planner,
     rc,
     window,
 )
+from epic_models.reference.arithmetic import Arithmetic
 from epic_models.reference.call import Call
 from epic_models.reference.coding import Native
 from epic_models.reference.diagnosis import Diagnosis
@@ -174,14 +176,14 @@ mutant(
     "EPIC-D-08",
     3,
     "host_primitives/broadcast-elsewhere",
-    attribute(collectives, "Run", lambda *a, **k: _RUN(*a, **(k | {"identity": False}))),
+    attribute(planner, "Run", lambda *a, **k: _RUN(*a, **k)._replace(identity=False)),
 )
 mutant(
     "no end cell after full cells",
     "EPIC-D-10",
     2,
     "host_primitives/all-reduce-of-full-cells-has-an-end-cell",
-    wrapped(collectives, "_reduce_runs", _without_end),
+    wrapped(planner, "_reduce_runs", _without_end),
 )
 mutant(
     "empty collectives name their operator",
@@ -233,7 +235,7 @@ mutant(
     "EPIC-D-11",
     3,
     "host_numerics/min-by-complement",
-    attribute(collectives.Arithmetic, "direct", property(lambda self: True)),
+    attribute(Arithmetic, "direct", property(lambda self: True)),
 )
 mutant(
     "blocks of 32",
@@ -466,10 +468,8 @@ def _lengths_not_compared() -> Iterator[None]:
     original = operation.Operation.deliver
 
     def deliver(self: Any, payload: Any) -> None:
-        step = next(self._incoming)
-        self._incoming = iter([step, *self._incoming])
-        run, start, stop = step
-        wanted = (stop - start) * run.coding.element_bytes if run.coding and run.receives else None
+        part = copy.copy(self._incoming).take(1)
+        wanted = part.length if part.run.receives else None
         original(self, None if wanted is None else (payload or b"")[:wanted].ljust(wanted, b"\0"))
 
     with mock.patch.object(operation.Operation, "deliver", deliver):

@@ -61,7 +61,8 @@ def make() -> Iterator[MakeSoft]:
     made: list[SoftDut] = []
 
     def one(mode: int = 3, **options: Any) -> SoftDut:
-        made.append(SoftDut(mode, **{"ports": "3"} | options))
+        path = {} if {"engine", "datapath"} & set(options) else {"datapath": "reference"}
+        made.append(SoftDut(mode, **{"ports": "3"} | path | options))
         return made[-1]
 
     yield one
@@ -85,6 +86,28 @@ if int(os.environ.get("EPIC_EXAMPLES", "1")) > 1:
 )
 def test_the_software_switch_passes_the_suite(make: MakeSoft, mode: int, binding: str) -> None:
     assert failures(make(mode, binding=binding, ports="65")) == []
+
+
+# The fast path by parts that are done in seconds, with EPIC_EXAMPLES above 1 whole and by both bindings.
+PARTS = [
+    (2, "udp", "random_scripts/*-mode-2"),
+    (2, "udp", "isolation/*"),
+    (3, "udp", "m3_slots/*"),
+    (3, "udp", "wire/*"),
+]
+if int(os.environ.get("EPIC_EXAMPLES", "1")) > 1:
+    PARTS = [(mode, binding, "*") for mode in (2, 3) for binding in ("udp", "ethernet")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "binding", "cases"),
+    [pytest.param(*part, marks=ROOT if part[1] == "ethernet" else ()) for part in PARTS],
+)
+def test_the_fast_path_passes_the_suite(make: MakeSoft, mode: int, binding: str, cases: str) -> None:
+    dut = make(mode, binding=binding, ports="65", datapath="fast")
+    assert dut.traits().details["engine"] == f"fast-m{mode}"
+    assert failures(dut, cases) == []
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
@@ -254,7 +277,7 @@ def test_after_kill_9_of_the_suite_the_switch_ends_and_the_next_run_removes_the_
     code = (
         "import sys, time\n"
         "from epic_testbed.adapters.soft import SoftDut\n"
-        f"dut = SoftDut(3, binding={binding!r}, ports=2)\n"
+        f"dut = SoftDut(3, binding={binding!r}, ports=2, datapath='reference')\n"
         "print(dut.pid, dut._run.id, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -284,6 +307,12 @@ def test_after_kill_9_of_the_suite_the_switch_ends_and_the_next_run_removes_the_
         ({"subnet": "x"}, "option subnet = 'x', expected one such as"),
         ({"engine": "reference-m2"}, "mode = 3, but the device realizes mode 2"),
         ({"subnet": "127.1.0.0/24", "binding": "ethernet"}, "expected none with binding ethernet"),
+        ({"datapath": "slow"}, "datapath = 'slow', expected one of reference, fast"),
+        ({"mode": 1, "datapath": "fast"}, "datapath = fast with mode = 1, expected reference"),
+        (
+            {"engine": "rtl-m3", "datapath": "fast"},
+            "option datapath = 'fast', expected none with engine rtl-m3",
+        ),
     ],
 )
 def test_a_bad_option_is_one_line_and_leaves_nothing(

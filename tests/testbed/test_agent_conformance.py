@@ -84,7 +84,7 @@ def test_every_agent_clause_of_a_mode_has_a_case() -> None:
 
 @pytest.fixture(params=MODES)
 def soft(request: pytest.FixtureRequest, free_subnet: str) -> Iterator[SoftAgentDut]:
-    dut = SoftAgentDut(request.param, subnet=free_subnet)
+    dut = SoftAgentDut(request.param, subnet=free_subnet, datapath="reference")
     yield dut
     dut.close()
 

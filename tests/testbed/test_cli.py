@@ -61,6 +61,9 @@ BAD = [
     (("--kill", "rank:1"), "kill = 'rank:1', expected rank:NUMBER@SECONDS"),
     (("--silent", "switch:s0"), "silent = 'switch:s0', expected rank:NUMBER"),
     (("--op", "max", "--dtype", "fp64"), "op = max, dtype = fp64, mode = 3: group 1: MAX of FP64 cannot"),
+    (("--datapath", "fast", "--mode", "1"), "datapath = fast with mode = 1, expected reference"),
+    (("--datapath", "fast", "--trace", "/tmp/t"), "datapath = fast with trace, expected reference"),
+    (("--datapath", "slow"), "'slow' is not one of 'reference', 'fast'"),
     (("--nonsense",), "nonsense"),
     (("extra",), "extra"),
 ]

@@ -5,7 +5,8 @@
 - `binding=ethernet`: the switch has raw ports in a network namespace that is made for it; needs root.
 
 Options: `binding`; `ports` (how many, 2 to 65); `subnet` (udp: the loopback subnet to use, default a free one);
-`engine` (an engine of `epic switch serve`, default the reference engine of the mode).
+`datapath` (`reference` or `fast`, default fast where the mode has it; the engine is that of the mode there), or
+`engine` (another engine of `epic switch serve`).
 
 Why a short `quiet` is safe: the switch counts each frame that it takes from a socket and each that it sends, and it
 answers `GetCounters` in the same loop, after the frames that waited. When its counters account for every frame
@@ -26,10 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from epic_host.fast.datapath import choose, engine_of
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.codec import mac_of_ip
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, netns, registry
+from epic_testbed import addressing, kernels, netns, registry
 from epic_testbed.adapters.control import GrpcControl, check_mode, number, offered
 from epic_testbed.adapters.live import LiveDut
 from epic_testbed.adapters.ports import EthernetPorts, Ports, UdpPorts
@@ -77,6 +79,7 @@ class SoftDut(LiveDut):
         ports: str | int = MAX_PORTS,
         subnet: str | None = None,
         engine: str | None = None,
+        datapath: str | None = None,
     ) -> None:
         self._mode = check_mode(mode)
         if binding not in ("udp", "ethernet"):
@@ -85,7 +88,13 @@ class SoftDut(LiveDut):
             raise ConfigError(f"option subnet = {subnet!r}, expected none with binding ethernet")
         self._binding = binding
         self._count = int(number(ports, "ports", 2, MAX_PORTS))
-        self._engine = engine or f"reference-m{mode}"
+        if engine is None:
+            path = choose(datapath, mode)
+            engine = engine_of(path, mode)
+            kernels.prepare(path, mode)
+        elif datapath is not None:
+            raise ConfigError(f"option datapath = {datapath!r}, expected none with engine {engine}")
+        self._engine = engine
         self._closed = False
         with contextlib.ExitStack() as stack:
             registry.clean()
@@ -213,9 +222,12 @@ class SoftDut(LiveDut):
             self._check()
             self._settle()
             self._control.reset()
+            # What timers sent meanwhile may still be under way. An account taken now would be short of it, and one
+            # frame that is late would then pass for silence in the next case.
+            self._settle(again=True)
         except EpicError:
             self._restart()
-        self._rebase()
+            self._rebase()
         self._discard()
 
     def close(self) -> None:
@@ -266,9 +278,10 @@ class SoftDut(LiveDut):
         """Frames that the switch has not taken yet and frames that have not come from it, on top of a constant."""
         return self._ports.sent - now.get("rx_frames", 0), now.get("tx_frames", 0) - self._ports.received
 
-    def _settle(self) -> None:
+    def _settle(self, *, again: bool = False) -> None:
+        """See LiveDut. `again`: also when nothing was sent since the last time."""
         self._check()
-        if self._settled == self._ports.sent:
+        if self._settled == self._ports.sent and not again:
             return
         deadline = None
         while True:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from epic_host import Communicator
 from epic_host.control import ControlServer
+from epic_host.fast.datapath import choose
 from epic_host.handle import Handle
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup, GroupPlan
@@ -24,6 +25,7 @@ from epic_models.reference.interfaces import GroupStatus
 from epic_spec import codec
 from epic_spec.errors import ConfigError, EpicError
 from epic_spec.tables import UDP_PORT
+from epic_testbed import kernels
 from epic_testbed.dut import AgentDut, DutError, DutTraits
 
 T = TypeVar("T")
@@ -86,11 +88,23 @@ class _Asked:
 
 
 class SoftAgentDut(AgentDut):
-    """The host runtime as a device. `subnet`: three bytes of a loopback network that nobody else uses."""
+    """The host runtime as a device. `subnet`: three bytes of a loopback network that nobody else uses.
 
-    def __init__(self, mode: int, *, subnet: str = "127.77.78", name: str = "soft-agent") -> None:
+    `datapath` is the communicator's (default: fast in the modes that have it).
+    """
+
+    def __init__(
+        self,
+        mode: int,
+        *,
+        subnet: str = "127.77.78",
+        name: str = "soft-agent",
+        datapath: str | None = None,
+    ) -> None:
         if mode not in (1, 2, 3):
             raise ConfigError(f"mode = {mode!r}, expected 1, 2 or 3")
+        self._datapath = choose(datapath, mode)
+        kernels.prepare(self._datapath, mode)
         try:
             self._switch, self._host = (str(IPv4Address(f"{subnet}.{i}")) for i in (1, 2))
         except ValueError:
@@ -111,6 +125,7 @@ class SoftAgentDut(AgentDut):
             ports=1,
             reads_status=False,
             asks_engines=True,
+            details={"datapath": self._datapath},
         )
 
     def traits(self) -> DutTraits:
@@ -132,7 +147,8 @@ class SoftAgentDut(AgentDut):
         asked = _Asked(plan.params.group, lambda group: self._ask(group), self._mode)
         self._control = ControlServer(control, asked)
         transport = {"kind": "udp", "address": self._host, "ports": {self._switch: 0}}
-        self._comm = Communicator(rank, replace(plan, control={plan.root: control}), transport)
+        plan = replace(plan, control={plan.root: control})
+        self._comm = Communicator(rank, plan, transport, datapath=self._datapath)
 
     def call(self, primitive: str, **arguments: Any) -> int:
         """Start a collective of the communicator."""

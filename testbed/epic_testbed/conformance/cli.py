@@ -63,6 +63,13 @@ def run(
         list[str] | None,
         typer.Option(help="An option of the adapter; as often as needed.", metavar="KEY=VALUE"),
     ] = None,
+    datapath: Annotated[
+        str | None,
+        typer.Option(
+            help="The same as --option datapath=…: of soft and soft-agent, which take the fast one where there is one.",
+            metavar="reference|fast",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run the cases of a mode on a device. Exit code 1 when a case or clause failed."""
@@ -79,11 +86,10 @@ def run(
     from epic_testbed.conformance.runner import run_suite
     from epic_testbed.dut import open_dut
 
-    options = adapter_options(port or [], option or [])
+    option = [*(option or []), *([] if datapath is None else [f"datapath={datapath}"])]
+    options = adapter_options(port or [], option)
     allowed = load_deviations(deviations)
-    words = [w for p in port or [] for w in ("--port", p)] + [
-        w for o in option or [] for w in ("--option", o)
-    ]
+    words = [w for p in port or [] for w in ("--port", p)] + [w for o in option for w in ("--option", o)]
     request = Request(
         dut, mode, seed, case, clause, str(deviations) if deviations is not None else None, tuple(words)
     )
