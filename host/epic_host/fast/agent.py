@@ -220,6 +220,8 @@ class FastAgent(FastNode):
 
     def _drain(self) -> None:
         """Turn what a kernel reported into events, while the memory of the arrivals is still theirs."""
+        if not self._event_count[0]:
+            return
         for event in self._event_records[: self._event_count[0]]:
             cell = int(event["cell"])
             if event["kind"] == KEEP:

@@ -62,6 +62,7 @@ class Arrivals:
 
     def __init__(self, capacity: int, arena_bytes: int) -> None:
         self.arena: NDArray[np.uint8] = np.zeros(arena_bytes, np.uint8)
+        self.arena_address = int(self.arena.ctypes.data)
         self.records: Records = np.zeros(capacity, ARRIVAL)
         self.count = 0
         # The IPv4 address that all of them were sent to, as a number.

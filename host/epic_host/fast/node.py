@@ -10,7 +10,7 @@ from epic_host.fast import frames
 from epic_host.fast.frames import FRAME, NO_EDGE, Arrivals, Departures, EdgeTable, find_edge
 from epic_host.fast.packets import DATAGRAM_BYTES, arrive, departed
 from epic_host.fast.queues import departures_world
-from epic_host.fast.wire import admit
+from epic_host.fast.wire import ADMISSION, admit_at
 from epic_host.fast.world import World
 from epic_models.reference.endpoint import Counters, decode_or_count
 from epic_models.reference.interfaces import Event, Output
@@ -37,6 +37,8 @@ class FastNode(ABC):
         self._one: tuple[Arrivals, Departures] | None = None
         # The world of the kernels, made for these departures.
         self._made: tuple[Departures, World] | None = None
+        # What admission works on, made for these arrivals.
+        self._admission: tuple[Arrivals, World] | None = None
 
     @property
     @abstractmethod
@@ -63,7 +65,7 @@ class FastNode(ABC):
 
     def _tables_changed(self) -> None:
         """An array of the world has been replaced. Frames that were admitted before must be admitted again."""
-        self._made, self._resume = None, -1
+        self._made, self._admission, self._resume = None, None, -1
 
     # ------------------------------------------------------------------------------------------- batches
 
@@ -76,8 +78,7 @@ class FastNode(ABC):
         self._begin(departures)
         if first != self._resume:
             self._admit(arrivals, first)
-        arena = arrivals.arena.ctypes.data
-        self._at = self._work(arena, self._at, self._admitted, departures, now)
+        self._at = self._work(arrivals.arena_address, self._at, self._admitted, departures, now)
         if self._at == self._admitted:
             self._resume = -1
             return arrivals.count
@@ -98,17 +99,17 @@ class FastNode(ABC):
             self._frames = np.zeros(count, FRAME)
             self._tables_changed()
         self._at, self._admitted = 0, count
-        admit(
-            arrivals.arena.ctypes.data,
-            arrivals.records,
-            first,
-            arrivals.count,
-            arrivals.address,
-            self.edges.rows,
-            self.edges.places,
-            self._counters,
-            self._frames,
-        )
+        admission = self._admission
+        if admission is None or admission[0] is not arrivals:
+            world = ADMISSION.make(
+                arrivals=arrivals.records,
+                edges=self.edges.rows,
+                places=self.edges.places,
+                counters=self._counters,
+                frames=self._frames,
+            )
+            admission = self._admission = arrivals, world
+        admit_at(admission[1].address, arrivals.arena_address, first, arrivals.count, arrivals.address)
 
     @abstractmethod
     def poll_batch(self, departures: Departures, now: float) -> None:

@@ -25,6 +25,9 @@ from epic_host.fast.compiled import (
 )
 from epic_host.fast.crc import TABLES, crc_shift, crc_update, double_step
 from epic_host.fast.frames import (
+    ARRIVAL,
+    EDGE,
+    FRAME,
     HEAD_BYTES,
     INDEX,
     NO_EDGE,
@@ -35,6 +38,7 @@ from epic_host.fast.frames import (
     Records,
     find_edge,
 )
+from epic_host.fast.world import Shape
 from epic_spec.codec import DESCRIPTOR_FAULTS
 from epic_spec.layout import DF, LEAST_TOTAL, PROTOCOL_UDP, VERSION_IHL
 from epic_spec.packets import ECN_ECT0
@@ -236,6 +240,22 @@ def admit(
         counters[_RX_CE] += int(arrival.ecn == CE and frame.opcode != ACK)
         frame.offset = arrival.offset + BTH_BYTES + (4 if kind & _EXTENDED else 0)
         frame.edge = row
+
+
+# What `admit_at` works on, as one word: numba looks at the type of every array that Python passes, which takes longer
+# than a frame does.
+ADMISSION: Final = Shape(
+    "Admission",
+    {"arrivals": ARRIVAL, "edges": EDGE, "places": np.int32, "counters": np.int64, "frames": FRAME},
+)
+_admission_at: Final = ADMISSION.at
+
+
+@compiled
+def admit_at(admission: Word, arena: Word, first: Word, stop: Word, address: Word) -> None:
+    """`admit` on the arrays of the ADMISSION at an address."""
+    w = _admission_at(admission)
+    admit(arena, w.arrivals, first, stop, address, w.edges, w.places, w.counters, w.frames)
 
 
 # ---------------------------------------------------------------------- out

@@ -38,7 +38,9 @@ MUTANTS = {
         "mode2_kernels", ">= tree.passed + group.window:", "> tree.passed + 2 * group.window:", ENGINE,
     ),
     "a queued body is overwritten": ("mode2_kernels", "m.queued == w.generation[0] or ", "", ENGINE),
-    "departures overflow": ("mode2_kernels", "or _free(w) < group.fan_in + 1", "or _free(w) < 1", ENGINE),
+    "departures are thought to be full": (
+        "mode2_kernels", "or _free(w) < group.fan_in + 1", "or _free(w) < group.fan_in + 9", ENGINE,
+    ),
     "a contribution acknowledges too much": (
         "mode2_kernels", "cell - group.window + 1, now", "cell - group.window + 2, now", ENGINE,
     ),

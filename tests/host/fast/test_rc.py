@@ -246,3 +246,16 @@ def test_random_events_have_equal_effects(
 ) -> None:
     pair = Pair(replace(PARAMS, ecn=ecn, icrc=icrc, retry_limit=retry_limit), psn_tx, psn_rx, patient)
     play(pair, random.Random(seed), steps=150, refusals=refusals)
+
+
+def test_waiting_for_a_buffer_is_no_silence() -> None:
+    """An RNR NAK shows that the peer lives, so expiries before it do not count (EPIC-M1-10)."""
+    pair = Pair(replace(PARAMS, retry_limit=1), 0, 0, patient=False)
+    pair.send(IMMS[0], bytes(8), False, 0.0)
+    now = pair.requester.next_deadline() or 0.0
+    pair.poll(now)
+    pair.ack(0, Aeth(Syndrome.RNR_NAK | 1), now)
+    for _ in range(2):
+        now = pair.requester.next_deadline() or 0.0
+        pair.poll(now)
+    assert not pair.requester.failed

@@ -18,7 +18,7 @@ from epic_host.fast.rc_agent import FastRcAgent
 from epic_models.reference.interfaces import Cell, EdgeFailed
 from epic_models.reference.rc_agent import RcAgent
 from epic_spec import codec
-from epic_spec.packets import NULL_BIT, Aeth, Packet
+from epic_spec.packets import ERR_BIT, NULL_BIT, Aeth, Packet
 from epic_spec.tables import NakCode, Opcode, Syndrome
 from host.fast.test_blocks import SUM, Couple, frames, give, rank_group, results, sum_block
 
@@ -42,6 +42,10 @@ class RcCouple(Couple):
             return self.acknowledgement()
         expected = self.reference._responder.expected
         number = expected if rng.random() < 0.8 else expected + rng.choice([-1, -2, 1, 2, -(1 << 23)])
+        if rng.random() < 0.05:
+            # With NULL, whatever else it has, a result has no payload.
+            imm = 0xFFFF1000 | NULL_BIT | ERR_BIT
+            return self.data(Opcode.SEND_ONLY_IMM, number, payload=rng.randbytes(16), imm=imm, ackreq=True)
         return self.result(number)
 
     def acknowledgement(self) -> bytes:
