@@ -56,7 +56,7 @@ def _command(primitive: str) -> Callable[..., None]:
         topology: Topology = "single",
         ranks: Annotated[int, typer.Option(min=1, max=64, help="Number of ranks.")] = 4,
         payload: Payload = 8192,
-        window: Window = None,
+        window: Window = 128,
         datapath: Datapath = None,
         byte_order: Annotated[
             ByteOrder, typer.Option(help="Byte order of elements on the wire.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from epic_testbed.bench.rows import Row
 from epic_testbed.options import Setup
 
-_FORMAT = "{:>12} {:>12} {:>6} {:>5} {:>5} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}"
+_FORMAT = "{:>10} {:>10} {:>5} {:>5} {:>4} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}"
 
 
 def head(setup: Setup, peers: Sequence[str], iterations: int, warmup: int) -> list[str]:
@@ -19,7 +19,18 @@ def head(setup: Setup, peers: Sequence[str], iterations: int, warmup: int) -> li
     )
     what = f"# {iterations} iterations, {warmup} to warm up; time: mean over the ranks; bandwidth of the median, Gb/s"
     names = _FORMAT.format(
-        "size", "count", "type", "redop", "root", "min us", "median us", "max us", "algbw", "busbw", "#wrong"
+        "size",
+        "count",
+        "type",
+        "redop",
+        "root",
+        "min us",
+        "median us",
+        "p99 us",
+        "max us",
+        "algbw",
+        "busbw",
+        "#wrong",
     )
     units = "".join(f" {f'{peer} us':>11} {'ratio':>6}" for peer in peers)
     return [about, what, (names + units).rstrip()]
@@ -37,6 +48,7 @@ def line(row: Row, peers: Sequence[str]) -> str:
         "-" if case.root is None else case.root,
         f"{times['min']:.1f}",
         f"{times['median']:.1f}",
+        f"{times['p99']:.1f}",
         f"{times['max']:.1f}",
         f"{row.algbw('epic'):.3f}",
         f"{row.busbw('epic'):.3f}",
