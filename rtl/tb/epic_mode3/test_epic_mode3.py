@@ -428,14 +428,15 @@ async def a_port_that_stops_for_a_while(dut) -> None:
     await run(barriers, 5, 0)
     tb.check_frames()
     tb.stopped = 1 << stopped
-    await run(full, 0, MTU, 300)
+    await run(full, 0, MTU, max(300, QUIET))
     assert len(tb.ports[0].left) < len(tb.expected[0]), "nobody waits for the port"
     # While it is waited for: replays for the others, more than the queues of passes hold, or a port's queue of jobs.
     said = descriptor(ALLREDUCE, Operator.NONE, tag=barriers[0] % 64)
     for number in range(56):
         port = number % stopped
         tb.push(port, group.frame(port, barriers[0], said))
-    await tb.settle(PATIENCE + 200)
+    # What was pushed is at work for a while, in which nothing leaves either, before the port is waited for.
+    await tb.settle(PATIENCE + 200 + QUIET)
     for port in range(stopped):
         assert not _missing(tb, port), "the port was not given up"
 
