@@ -458,9 +458,12 @@ def test_nothing_is_left_of_a_communicator(manager: Make) -> None:
 def test_closing_in_the_middle_of_a_change_ends_at_once(manager: Make) -> None:
     here = manager()
     here.hold_grant = True
+    all_out = threading.Barrier(3, timeout=10)
 
     def work(comm: ManagedCommunicator) -> float:
         comm.barrier()
+        # A rank that has its result says nothing of the others, and there will be no path to get theirs by.
+        all_out.wait()
         if comm.rank == 0:
             here.change("s1")
         while comm._epoch_runtime.epochs.epoch == 0:
