@@ -356,6 +356,7 @@ def test_what_is_told_again_changes_nothing(manager: Make) -> None:
 
 def test_disagreement_is_an_error_at_every_rank_whatever_the_epoch(manager: Make) -> None:
     here = manager(deadline_us=10_000_000)
+    all_out = threading.Barrier(3, timeout=12)
 
     def work(comm: ManagedCommunicator) -> None:
         comm.barrier()
@@ -363,6 +364,8 @@ def test_disagreement_is_an_error_at_every_rank_whatever_the_epoch(manager: Make
             here.change("host")
         with pytest.raises(MismatchError, match="ranks disagree"):
             comm.all_reduce(np.ones(600, np.int32), op="max" if comm.rank == 1 else "sum")
+        # One that closes is gone, and what the others lack of its contributions with it.
+        all_out.wait()
 
     good(run(here, work))
 
