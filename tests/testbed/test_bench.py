@@ -32,6 +32,7 @@ def test_sizes_grow_by_factor_or_step():
         (("0", "64", 2, None), "-b = 0, expected at least 1 byte"),
         (("8", "64", 2, "0"), "-i = 0, expected at least 1 byte"),
         (("8x", "64", 2, None), "size = '8x'"),
+        (("8,16", "64", 2, None), "-b = 8,16, expected one size"),
     ],
 )
 def test_bad_sizes(arguments, line):

@@ -73,18 +73,6 @@ _FOLD_16: Final = (power(128 + 32) << 1, power(128 - 32) << 1)
 
 
 @compiled
-def word_step(state: Word, word: Word) -> Word:
-    """The register after four bytes, given as a word in native (little-endian) order."""
-    v = np.uint32(state) ^ np.uint32(word)
-    return (
-        TABLES[3, v & np.uint32(0xFF)]
-        ^ TABLES[2, v >> np.uint32(8) & np.uint32(0xFF)]
-        ^ TABLES[1, v >> np.uint32(16) & np.uint32(0xFF)]
-        ^ TABLES[0, v >> np.uint32(24)]
-    )
-
-
-@compiled
 def double_step(state: Word, low: Word, high: Word) -> Word:
     """The register after eight bytes, given as two words."""
     v = np.uint32(state) ^ np.uint32(low)

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from epic_host.fast import calls
-from epic_host.fast.compiled import Word, compiled, load32, store8, store32, swapped32
+from epic_host.fast.compiled import Word, compiled, load32, store32, swapped32
 from epic_host.fast.frames import Records
+from epic_host.fast.lanes import zero
 from epic_spec.packets import AGREEMENT_MASK, ERR_BIT, NULL_BIT
 from epic_spec.tables import CONFLICT_RECORD_BYTES, DATATYPE_BYTES, Datatype, Primitive
 
@@ -233,5 +234,4 @@ def _fold(group: Any, value: Any, row: Word, total: Word) -> None:
 @compiled
 def pad(address: Word, length: Word) -> None:
     """Zeros behind `length` bytes at an address, to the next whole word."""
-    for i in range(length, length + (-length & 3)):
-        store8(address + np.uint64(i), np.uint8(0))
+    zero(address + np.uint64(length), -length & 3)

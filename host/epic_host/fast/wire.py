@@ -307,9 +307,3 @@ def depart(
     store64(head, np.uint64(w0) | np.uint64(w1) << np.uint64(32))
     store64(head + np.uint64(8), np.uint64(w2) | np.uint64(w3) << np.uint64(32))
     store32(np.uint64(out.tail.ctypes.data) + np.uint64(i) * np.uint64(TAIL_BYTES), icrc)
-
-
-@compiled
-def nak_or_ack_word(syndrome: Word, msn: Word) -> Word:
-    """The AETH of a syndrome and a message sequence number."""
-    return np.uint32(syndrome) << np.uint32(24) | np.uint32(msn) & np.uint32(0xFFFFFF)

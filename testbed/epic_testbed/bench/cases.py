@@ -37,11 +37,11 @@ def sizes(begin: str, end: str, factor: int, step: str | None) -> list[int]:
 
     Raises ConfigError.
     """
-    (first,), (last,) = parse_sizes(begin)[:1] or [0], parse_sizes(end)[:1] or [0]
+    first, last = _size("-b", begin), _size("-e", end)
     if last < first:
         raise ConfigError(f"-e = {end}, expected at least -b = {begin}")
     if step is not None:
-        (by,) = parse_sizes(step)[:1]
+        by = _size("-i", step)
         if by < 1:
             raise ConfigError(f"-i = {step}, expected at least 1 byte")
         return list(range(first, last + 1, by))
@@ -55,6 +55,13 @@ def sizes(begin: str, end: str, factor: int, step: str | None) -> list[int]:
     while found[-1] * factor <= last and found[-1]:
         found.append(found[-1] * factor)
     return found
+
+
+def _size(option: str, text: str) -> int:
+    found = parse_sizes(text)
+    if len(found) != 1:
+        raise ConfigError(f"{option} = {text}, expected one size")
+    return found[0]
 
 
 def cases(primitive: str, wanted: Sequence[int], op: str, dtype: str, root: int, ranks: int) -> list[Case]:

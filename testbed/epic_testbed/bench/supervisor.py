@@ -16,7 +16,6 @@ from typing import Any, Final
 from epic_spec.errors import EpicError
 from epic_testbed.bench.cases import Sweep
 from epic_testbed.bench.rows import Row, Times
-from epic_testbed.processes import Child
 from epic_testbed.session import Session
 
 _OPEN_SECONDS: Final = 120.0
@@ -57,7 +56,6 @@ class Supervisor:
         self._ranks = session.setup.ranks
         self._selector = selectors.DefaultSelector()
         self._lines: dict[tuple[str, int], _Peer] = {}
-        self._children: dict[str, list[Child]] = {}
 
     def run(self) -> list[Row]:
         """All sizes. Raises BenchError, StartError, ConfigError; the caller closes the session."""
@@ -177,9 +175,8 @@ class Supervisor:
         }
         if contender == "mpi":
             name = session.write("mpi.json", file)
-            self._children[contender] = [session.children.spawn("mpi", "mpi", name)]
+            session.children.spawn("mpi", "mpi", name)
             return
-        self._children[contender] = []
         for rank in range(self._ranks):
             own = {**file, "rank": rank}
             if contender == "epic":
@@ -192,9 +189,7 @@ class Supervisor:
                     "profile": session.setup.profile,
                 }
             node = f"{contender}{rank}"
-            self._children[contender].append(
-                session.children.spawn(node, "bench", session.write(f"{node}.json", own))
-            )
+            session.children.spawn(node, "bench", session.write(f"{node}.json", own))
 
     def _until(
         self, done: Callable[[], bool], seconds: float, missing: Callable[[], set[tuple[str, int]]]

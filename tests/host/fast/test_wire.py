@@ -88,7 +88,7 @@ def test_acknowledgements_and_marks_out():
     way = edge()
     row = table.add(way, params(), 0, 0)
     out = departures(4)
-    word = wire.nak_or_ack_word(0x60, 0x1000005)
+    word = 0x60 << 24 | 5
     wire.depart(out, table.rows, row, int(Opcode.ACK), 9, word, False, 0, 0, 0, True)
     packet = way.packet(Opcode.ACK, 2, aeth=Aeth(0x60, 5))
     assert packet.psn == 9
