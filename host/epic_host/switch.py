@@ -222,8 +222,7 @@ class Switch:
 
     def install(self, entry: EngineGroup) -> None:
         """Install a group. Raises ConfigError or ResourceError, also for packets or edges that do not fit."""
-        edges = entry.children if entry.parent is None else (*entry.children, entry.parent)
-        check_fit(entry.params, edges, self._transport)
+        check_fit(entry.params, entry.edges, self._transport)
         self._engine.install(entry, time.monotonic())
 
     def remove(self, group: int) -> None:

@@ -14,7 +14,7 @@ from epic_host.fast.frames import NO_EDGE, Departures
 from epic_host.fast.groups import CHILD, GROUP, Installed, output_bytes
 from epic_host.fast.node import FastNode
 from epic_host.fast.pool import Pool
-from epic_models.reference.endpoint import EngineCapabilities
+from epic_models.reference.endpoint import EngineCapabilities, check_install
 from epic_models.reference.group import EngineGroup
 from epic_models.reference.interfaces import GroupStatus, SlotStatus
 from epic_spec.errors import ConfigError, ResourceError
@@ -67,26 +67,14 @@ class FastEngine(FastNode):
 
     def install(self, entry: EngineGroup, now: float) -> None:
         """Install a group. Raises ConfigError or ResourceError; on an error nothing has changed."""
-        group = entry.params.group
-        if group in self._groups:
-            raise ConfigError(f"group {group}: already installed, expected a group number that is free")
-        if len(self._groups) >= self.capabilities.groups:
-            raise ResourceError(
-                f"group {group}: no room, this engine offers {self.capabilities.groups} groups"
-            )
-        self.capabilities.check(entry)
-        edges = entry.children if entry.parent is None else (*entry.children, entry.parent)
-        qpns = [edge.local.qpn for edge in edges]
-        for qpn in qpns:
-            if self.edges.find(qpn) != NO_EDGE or qpns.count(qpn) > 1:
-                raise ConfigError(f"group {group}: QPN {qpn:#x} is in use, expected one that is free")
+        check_install(entry, self._groups, self.capabilities, lambda qpn: self.edges.find(qpn) != NO_EDGE)
         rows = self._rows(entry)
         _check_memory(entry, rows)
         index = self._table.take(1)
         installed = Installed(index, entry, rows, self.edges, self._children, self._ranks)
         self._installed(installed)
         self._table.records[index] = installed.record
-        self._groups[group] = installed
+        self._groups[entry.params.group] = installed
         self._tables_changed()
 
     def remove(self, group: int) -> None:

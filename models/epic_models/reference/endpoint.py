@@ -7,6 +7,7 @@ subclass that says how to make that machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from epic_models.reference.group import Edge, EngineGroup, GroupParams
@@ -203,6 +204,25 @@ class _Binding:
     child: int | None  # None: the edge to the parent
 
 
+def check_install(
+    entry: EngineGroup,
+    installed: Collection[int],
+    capabilities: EngineCapabilities,
+    qpn_in_use: Callable[[int], bool],
+) -> None:
+    """Refuse a group that an engine with these groups installed cannot take. Raises ConfigError or ResourceError."""
+    group = entry.params.group
+    if group in installed:
+        raise ConfigError(f"group {group}: already installed, expected a group number that is free")
+    if len(installed) >= capabilities.groups:
+        raise ResourceError(f"group {group}: no room, this engine offers {capabilities.groups} groups")
+    capabilities.check(entry)
+    qpns = [edge.local.qpn for edge in entry.edges]
+    for qpn in qpns:
+        if qpn_in_use(qpn) or qpns.count(qpn) > 1:
+            raise ConfigError(f"group {group}: QPN {qpn:#x} is in use, expected one that is free")
+
+
 class EngineBase(ABC):
     """An engine of one mode with any number of groups."""
 
@@ -220,23 +240,12 @@ class EngineBase(ABC):
 
     def install(self, entry: EngineGroup, now: float) -> None:
         """Install a group. Raises ConfigError or ResourceError; on an error nothing has changed."""
-        group = entry.params.group
-        if group in self._groups:
-            raise ConfigError(f"group {group}: already installed, expected a group number that is free")
-        if len(self._groups) >= self.capabilities.groups:
-            raise ResourceError(
-                f"group {group}: no room, this engine offers {self.capabilities.groups} groups"
-            )
-        self.capabilities.check(entry)
+        check_install(entry, self._groups, self.capabilities, self._bindings.__contains__)
         edges: list[tuple[int | None, Edge]] = list(enumerate(entry.children))
         if entry.parent is not None:
             edges.append((None, entry.parent))
-        qpns = [edge.local.qpn for _, edge in edges]
-        for qpn in qpns:
-            if qpn in self._bindings or qpns.count(qpn) > 1:
-                raise ConfigError(f"group {group}: QPN {qpn:#x} is in use, expected one that is free")
         machine = self._make(entry, self._count)
-        self._groups[group] = machine
+        self._groups[entry.params.group] = machine
         for child, edge in edges:
             self._bindings[edge.local.qpn] = _Binding(machine, edge, child)
 

@@ -203,6 +203,11 @@ class EngineGroup:
     parent: Edge | None = None
 
     @property
+    def edges(self) -> tuple[Edge, ...]:
+        """All edges, that to the parent last."""
+        return self.children if self.parent is None else (*self.children, self.parent)
+
+    @property
     def is_root(self) -> bool:
         """Whether this engine is the root of the tree."""
         return self.parent is None

@@ -112,13 +112,13 @@ class _EngineRecording:
         group = entry.params.group
         self._entries[group] = entry
         self._slots[group], self._failed[group] = {}, ()
-        for edge in _edges(entry):
+        for edge in entry.edges:
             self._by_qpn[edge.local.qpn] = (group, edge)
         self._recorder.line(self._name, group, "install", entry=entry.to_dict())
 
     def remove(self, group: int) -> None:
         self._remove(group)
-        for edge in _edges(self._entries.pop(group)):
+        for edge in self._entries.pop(group).edges:
             del self._by_qpn[edge.local.qpn]
 
     def receive(self, port: int, packet: Packet, now: float) -> Output:
@@ -153,7 +153,7 @@ class _EngineRecording:
         self._recorder.line(self._name, group, call, slots=changed, **fields)
 
     def _sends(self, group: int, output: Output) -> list[Line]:
-        return _sends(_edges(self._entries[group]), output)
+        return _sends(self._entries[group].edges, output)
 
 
 class _AgentRecording:
@@ -203,10 +203,6 @@ class _AgentRecording:
             next=delivered + self._agent.outstanding,
             delivered=delivered,
         )
-
-
-def _edges(entry: EngineGroup) -> tuple[Edge, ...]:
-    return entry.children if entry.parent is None else (*entry.children, entry.parent)
 
 
 def _admitted(edge: Edge, params: GroupParams, port: int, packet: Packet) -> bool:
