@@ -154,7 +154,9 @@ def test_a_topology_file_with_its_own_addresses(tmp_path: Path) -> None:
 
 def test_a_switch_that_computes_wrongly_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     setup = make_setup(topology_name="single", ranks=2, subnet=subnet())
-    switch = dataclasses.replace(setup.switch, engine=lambda _: "testbed.mutant_engine:OneBitOff")
+    switch = dataclasses.replace(
+        setup.switch, engine=lambda _mode, _datapath: "testbed.mutant_engine:OneBitOff"
+    )
     mutant = dataclasses.replace(setup, switch=switch)
     cases = select(setup.params, 2, "all_reduce,broadcast", "sum", "int32", "4096", 2)
     code = run_module.run(mutant, Work(cases, 2), as_json=True)

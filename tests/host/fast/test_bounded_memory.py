@@ -7,9 +7,11 @@ import gc
 import os
 import tracemalloc
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+import epic_host
 from epic_host.fast.agent import FastAgent
 from epic_host.fast.blocks import Block
 from epic_host.fast.engine import FastEngine
@@ -89,6 +91,12 @@ class Loop:
             assert receiver.take_events() == []
 
 
+def _ours() -> int:
+    """Bytes that code of the host holds; threads that other tests left allocate too, at any moment."""
+    ours = tracemalloc.Filter(True, str(Path(epic_host.__file__).parent / "*"))
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([ours]).traces)
+
+
 def test_memory_does_not_grow_with_traffic() -> None:
     loop = Loop()
     for _ in range(20):
@@ -100,9 +108,9 @@ def test_memory_does_not_grow_with_traffic() -> None:
             for _ in range(40 * SCALE):
                 loop.window()
             gc.collect()
-            sizes.append(tracemalloc.get_traced_memory()[0])
+            sizes.append(_ours())
     finally:
         tracemalloc.stop()
     # 48 bytes a cell, the least that an object has, would be 45 KiB.
-    assert sizes[1] <= sizes[0] + 8192, sizes
+    assert sizes[1] <= sizes[0] + 4096, sizes
     assert loop.engine.counters()["tx_replay"] > 0, "nothing was lost"
