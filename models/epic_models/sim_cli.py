@@ -1,4 +1,4 @@
-"""The commands of the simulators: `epic sim packet|flow|trace|sweep|report`."""
+"""The commands of the simulators: `epic sim packet|flow|trace|sweep|report|check`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,6 +113,38 @@ def report(out: Annotated[Path, typer.Argument(help="A folder that `epic sim swe
     from epic_models import report as reports
 
     print(reports.write(out))
+
+
+@sim_app.command()
+def check(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Compare times at packet level with closed forms, every algorithm alone; fails beyond 1 %."""
+    from epic_models import closed_cases
+
+    rows = [(*found, found[1] / found[2] - 1) for found in closed_cases.compared()]
+    if as_json:
+        print(
+            json.dumps(
+                [
+                    {**asdict(case), "simulated_us": time * 1e6, "formula_us": form * 1e6, "deviation": off}
+                    for case, time, form, off in rows
+                ]
+            )
+        )
+    else:
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        words = ("algorithm", "limit")
+        for name in (*words, "ranks", "links", "KiB", "W", "delay us", "us", "formula", "off %"):
+            table.add_column(name, justify="left" if name in words else "right", no_wrap=True)
+        for case, time, form, off in rows:
+            table.add_row(
+                case.algorithm, case.limit, str(case.ranks), str(case.links), f"{case.size / 1024:.4g}",
+                f"{case.window}", f"{case.delay_ns / 1000:g}", f"{time * 1e6:,.2f}", f"{form * 1e6:,.2f}",
+                f"{round(100 * off, 2) + 0.0:.2f}",
+            )  # fmt: skip
+        Console().print(table)
+        print("double_tree on full links with more than 2 ranks: a bound, for packets of two children meet")
+    if any(abs(off) > closed_cases.WITHIN for case, _, _, off in rows if case in closed_cases.CASES):
+        raise typer.Exit(1)
 
 
 def _write(out: Path, row: dict[str, Any]) -> None:
