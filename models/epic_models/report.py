@@ -188,6 +188,13 @@ def _table(rows: Sequence[Row], keys: Sequence[str]) -> str:
     lines_ = []
     for row in rows:
         cells = [*(row["point"][k] for k in keys), row["seed"], *(row.get(name) for name in figures)]
-        words = (f"{c:,.2f}" if isinstance(c, float) and c >= 1 else str(c) for c in cells)
+        words = (_figures(c) for c in cells)
         lines_.append("<tr>" + "".join(f"<td>{html.escape(word)}" for word in words))
     return f"<h2>Numbers</h2><table><tr>{head}{''.join(lines_)}</table>"
+
+
+def _figures(value: Any) -> str:
+    """A number as it is read best."""
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value >= 1 else f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)

@@ -111,7 +111,7 @@ def test_a_report_of_jobs_that_share_a_fabric_has_fairness_and_slow_downs(tmp_pa
     page = report.write(tmp_path).read_text()
     # Times, fairness and slow-downs by rate, and the distribution; nothing that packets have.
     assert page.count("<img") == 4
-    assert "Fairness of jobs by rate, /s" in page
+    assert "Fairness of jobs by arrivals, jobs/s" in page
     assert "How jobs slowed down" in page
     assert "Repeats" not in page
 
