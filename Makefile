@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# Two for each of two cores: tests wait for real timers and processes as long as they compute.
+JOBS ?= 4
 ARGS ?=
 
 # package:command or file whose absence means that it is missing; the second list is for the RTL's benches
