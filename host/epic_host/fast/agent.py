@@ -145,6 +145,9 @@ class FastAgent(FastNode):
             for number in range(first, first + block.cells):
                 self._place(number, block.cell_bytes)
         world = self._world(departures)
+        coding = block.coding
+        if coding is not None:
+            block.check()
         if not landing.enter_block(
             world.address,
             block.imm,
@@ -156,6 +159,10 @@ class FastAgent(FastNode):
             block.sink,
             block.sink_swap,
             block.expect,
+            0 if coding is None else coding.address,
+            block.element,
+            1 if coding is None else coding.item,
+            1 if coding is None else coding.wire,
         ):
             block.check()
         self._start(world, block.cells, now)

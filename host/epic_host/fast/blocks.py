@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from epic_spec.packets import NULL_BIT
+
+
+class WordCoding(Protocol):
+    """How elements are words of a payload: what `fixed.quantize` and `fixed.dequantize` take at `address`.
+
+    An element is `item` bytes in arrays and `wire` bytes of a payload.
+    """
+
+    address: int
+    item: int
+    wire: int
 
 
 class Block(NamedTuple):
@@ -17,8 +28,11 @@ class Block(NamedTuple):
     With `expect` every result must have its cell's length, and goes to `sink` (nowhere when `sink` is 0); without it
     every result must be NULL. A result that is not so reaches the submitter as an event with its payload.
 
+    With a `coding` source and sink are elements as the caller has them, one behind the other, the first of them number
+    `element` of the data; cells are whole elements, as words, and nothing else is swapped.
+
     It is checked when it is submitted. Addresses are the submitter's to keep valid: the source until `submit_block`
-    returns, the sink until every cell is delivered or the agent was told to `forget`.
+    returns, the sink and the coding until every cell is delivered or the agent was told to `forget`.
     """
 
     imm: int
@@ -30,6 +44,8 @@ class Block(NamedTuple):
     sink: int = 0
     sink_swap: int = 1
     expect: bool = False
+    coding: WordCoding | None = None
+    element: int = 0
 
     def check(self) -> None:
         """Refuse a block that makes no sense. Raises ValueError. `landing.makes_sense` is the same in a kernel."""
@@ -50,12 +66,27 @@ class Block(NamedTuple):
                 )
         if self.sink and not self.expect:
             raise ValueError("block with a sink, expected `expect` with it")
+        if self.coding is None:
+            return
+        if self.swap != 1 or self.sink_swap != 1 or self.element < 0:
+            raise ValueError(
+                f"block with a coding: swap = {self.swap}, sink_swap = {self.sink_swap}, element = {self.element}, "
+                "expected 1, 1 and 0 or more"
+            )
+        if self.cell_bytes % self.coding.wire or self.last_bytes % self.coding.wire:
+            raise ValueError(
+                f"block with cells of {self.cell_bytes} bytes, the last of {self.last_bytes}, "
+                f"expected whole elements of {self.coding.wire} bytes"
+            )
 
     def part(self, first: int, count: int) -> Block:
         """Cells `first` to `first + count` as a block of their own. Raises ValueError when it has not so many."""
         if first < 0 or count < 1 or first + count > self.cells:
             raise ValueError(f"cells {first} to {first + count} of a block of {self.cells}")
-        moved = first * self.cell_bytes
+        moved, element = first * self.cell_bytes, 0
+        if self.coding is not None:
+            elements = moved // self.coding.wire
+            moved, element = elements * self.coding.item, self.element + elements
         return Block(
             self.imm,
             count,
@@ -66,4 +97,6 @@ class Block(NamedTuple):
             self.sink + moved if self.sink else 0,
             self.sink_swap,
             self.expect,
+            self.coding,
+            element,
         )

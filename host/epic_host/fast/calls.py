@@ -23,8 +23,8 @@ _BOOL: Final = types.boolean
 _BODIES: Final[list[Any]] = []
 
 
-def _call(function: Callable[..., Any], result: Any, *arguments: Any) -> Any:
-    """What compiled functions call in place of `function`, a plain function of these types."""
+def link(function: Callable[..., Any], result: Any, *arguments: Any) -> Any:
+    """What compiled functions call in place of `function`, a plain function of these types. Their names all differ."""
     signature = result(*arguments)
     body: Any = CFunc(function, (tuple(arguments), result), locals={}, options={"nopython": True})
     body._cache = StampedCache(function)
@@ -64,10 +64,10 @@ def _crc_update(state, address, count):  # type: ignore[no-untyped-def]
 
 
 # As in lanes.py and crc.py; the types are those of the kernels.
-copy: Final = _call(_copy, types.void, _ADDRESS, _ADDRESS, _INT)
-swap_copy: Final = _call(_swap_copy, types.void, _ADDRESS, _ADDRESS, _INT, _INT)
-or_into: Final = _call(_or_into, types.void, _ADDRESS, _ADDRESS, _INT)
-load: Final = _call(_load, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _BOOL, _BOOL)
-combine: Final = _call(_combine, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _INT, _BOOL, _BOOL, _ADDRESS)
-store: Final = _call(_store, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _BOOL, _BOOL)
-crc_update: Final = _call(_crc_update, types.uint32, types.uint32, _ADDRESS, _INT)
+copy: Final = link(_copy, types.void, _ADDRESS, _ADDRESS, _INT)
+swap_copy: Final = link(_swap_copy, types.void, _ADDRESS, _ADDRESS, _INT, _INT)
+or_into: Final = link(_or_into, types.void, _ADDRESS, _ADDRESS, _INT)
+load: Final = link(_load, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _BOOL, _BOOL)
+combine: Final = link(_combine, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _INT, _BOOL, _BOOL, _ADDRESS)
+store: Final = link(_store, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _BOOL, _BOOL)
+crc_update: Final = link(_crc_update, types.uint32, types.uint32, _ADDRESS, _INT)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from epic_host.fast import calls, rto, window
+from epic_host.fast import calls, fixed, rto, window
 from epic_host.fast.compiled import Word, compiled
 from epic_host.fast.frames import EDGE, FRAME, INDEX
 from epic_host.fast.queues import DEPARTURES
@@ -42,12 +42,14 @@ AGENT: Final = np.dtype(
 
 # `body` is the address of the payload as sent, `length` its bytes (NONE for a NULL cell), `crc` its share of the ICRC.
 # `lands`: the result is expected to have `expected` bytes (0: NULL) and goes to the address `sink`, where it is not 0.
+# With a `coding`, which is an address, payload and sink are what `fixed` says, the first element number `element` of
+# the data, `wire` bytes of payload each.
 # `result` and `ce` are of the result, `sent` and `last` when it was contributed first and last.
 CELL: Final = np.dtype(
     [
-        ("body", "u8"), ("sink", "u8"), ("sent", "f8"), ("last", "f8"), ("length", "i4"), ("imm", "u4"), ("crc", "u4"),
-        ("expected", "i4"), ("sink_swap", "i4"), ("result", "u4"), ("state", "u1"), ("lands", "u1"), ("resent", "u1"),
-        ("ce", "u1"),
+        ("body", "u8"), ("sink", "u8"), ("coding", "u8"), ("element", "i8"), ("sent", "f8"), ("last", "f8"),
+        ("length", "i4"), ("imm", "u4"), ("crc", "u4"), ("wire", "i4"), ("expected", "i4"), ("sink_swap", "i4"),
+        ("result", "u4"), ("state", "u1"), ("lands", "u1"), ("resent", "u1"), ("ce", "u1"),
     ]
 )  # fmt: skip
 
@@ -115,22 +117,36 @@ def enter_block(
     sink: Word,
     sink_swap: Word,
     expect: bool,
+    coding: Word,
+    element: Word,
+    item: Word,
+    wire: Word,
 ) -> Word:
-    """Put the cells of a block into the ring, behind the last; they are not sent yet. False for a senseless block."""
+    """Put the cells of a block into the ring, behind the last; they are not sent yet. False for a senseless block.
+
+    `coding` is the address of a block's, 0 for none; `item` and `wire` are the bytes of its elements, else 1.
+    """
     w = world_at(address)
     if not _makes_sense(imm, cells, cell_bytes, last_bytes, source, swap, sink, sink_swap, expect):
         return False
     a = w.agent[0]
+    elements = cell_bytes // wire
     for i in range(cells):
         length = last_bytes if i == cells - 1 else cell_bytes
-        moved = np.uint64(i * cell_bytes)
+        moved = np.uint64(i * elements * item)
         cell = w.ring[(a.next + i) & a.mask]
         cell.imm, cell.lands, cell.length = np.uint32(imm), 1, NONE
         cell.expected = length if expect else 0
         cell.sink, cell.sink_swap = np.uint64(sink) + moved if sink else np.uint64(0), sink_swap
+        cell.coding, cell.element, cell.wire = np.uint64(coding), element + i * elements, wire
         if source:
             cell.length = length
-            calls.swap_copy(cell.body, np.uint64(source) + moved, length // swap, swap)
+            if coding:
+                fixed.quantize(
+                    cell.coding, cell.element, np.uint64(source) + moved, cell.body, length // wire
+                )
+            else:
+                calls.swap_copy(cell.body, np.uint64(source) + moved, length // swap, swap)
         seal(w, cell)
     return True
 
@@ -186,7 +202,9 @@ def arrived(w: Any, number: Word, imm: Word, payload: Word, length: Word, ce: bo
     cell.result, cell.ce = np.uint32(imm), ce
     agrees = not imm & ERR_BIT and (np.uint32(imm) ^ cell.imm) & np.uint32(AGREEMENT_MASK) == 0
     if cell.lands and agrees and length == cell.expected:
-        if cell.sink and length:
+        if cell.sink and length and cell.coding:
+            fixed.dequantize(cell.coding, cell.element, payload, cell.sink, length // cell.wire)
+        elif cell.sink and length:
             calls.swap_copy(cell.sink, payload, length // cell.sink_swap, cell.sink_swap)
         cell.state = LANDED
     else:

@@ -1,7 +1,8 @@
 """An operation's cells as blocks of memory, and the results of blocks back to the operation.
 
-Where elements travel as they are, blocks are the caller's own arrays: nothing is copied here. Other codings are encoded
-ahead, some cells at a time, and their results land in memory of their own, from which they are decoded in order.
+Where elements travel as they are, blocks are the caller's own arrays: nothing is copied here. So they are in fixed
+point, where the agent quantizes elements on the way. Other codings are encoded ahead, some cells at a time, and their
+results land in memory of their own, from which they are decoded in order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epic_host.fast.blocks import Block
-from epic_models.reference.coding import Buffers, Coding
+from epic_host.fast.fixed import Fixed
+from epic_models.reference.coding import Buffers, Coding, Exponents, Quantized, Specials
 from epic_models.reference.interfaces import Cell
 from epic_models.reference.operation import Operation, Part, Run
 
@@ -26,15 +28,28 @@ _NOTHING: Final = 1
 
 
 class _Landing:
-    """Cells contributed together whose results are not all here; those land in `memory`, None: in their arrays."""
+    """Cells contributed together whose results are not all here; those land in `memory`, None: in their arrays.
 
-    __slots__ = ("at", "cells", "each", "memory")
+    `special`: they are of a SUM with infinities, and elements from `at` up to `stop` of the data.
+    """
 
-    def __init__(self, cells: int, memory: NDArray[np.uint8] | None, each: int) -> None:
+    __slots__ = ("at", "cells", "each", "memory", "special", "stop")
+
+    def __init__(
+        self,
+        cells: int,
+        memory: NDArray[np.uint8] | None = None,
+        each: int = 0,
+        special: Fixed | None = None,
+        start: int = 0,
+        stop: int = 0,
+    ) -> None:
         self.cells = cells
         self.memory = memory
         self.each = each
-        self.at = 0
+        self.special = special
+        self.at = start
+        self.stop = stop
 
 
 class Outlet:
@@ -50,6 +65,10 @@ class Outlet:
         self._direct = False
         self._send = self._recv = 0
         self._swap = 1
+        # A fixed-point SUM, and whether the agent itself quantizes the run's elements, of so many bytes in arrays.
+        self._fixed: Fixed | None = None
+        self._coding: Fixed | None = None
+        self._item = 1
         # What is encoded: elements from `_staged` on.
         self._stage: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._staged = self._staged_stop = 0
@@ -67,7 +86,7 @@ class Outlet:
         run, start, _, cells = part
         coding = run.coding
         if coding is None:
-            self._await(cells, None, 0)
+            self._await(_Landing(cells))
             return Block(part.imm, cells, _NOTHING, _NOTHING)
         if run is not self._run:
             self._enter(run, coding)
@@ -76,37 +95,48 @@ class Outlet:
         # A block's cells are as long as its first; a shorter one is alone or the last.
         each = length if cells == 1 else coding.cell_elements * size
         last = length - (cells - 1) * each
-        source, swap = self._send + start * size, self._swap
+        source, swap = self._send + start * self._item, self._swap
         if not (self._direct and run.sends):
             source, swap = self._source(part, coding)
-        sink, memory = 0, None
+        sink, landing = 0, _Landing(cells)
         if run.receives:
             if not self._direct:
                 memory = np.empty(length, np.uint8)
                 sink = _address(memory)
+                landing = _Landing(cells, memory, each)
             elif self._recv:
-                sink = self._recv + start * size
-        self._await(cells, memory, each)
-        return Block(part.imm, cells, each, last, source, swap, sink, self._swap if sink else 1, run.receives)
+                sink = self._recv + start * self._item
+                if self._coding is not None and self._coding.shared.classes.size:
+                    landing = _Landing(cells, None, coding.cell_elements, self._coding, start, part.stop)
+        self._await(landing)
+        return Block(
+            part.imm, cells, each, last, source, swap, sink, self._swap if sink else 1, run.receives,
+            self._coding, start,
+        )  # fmt: skip
 
     def pull(self) -> Cell | None:
         """The next cell, or None as `Operation.pull`; its result is `deliver`ed."""
         cell = self._operation.pull()
         if cell is not None:
-            self._await(1, None, 0)
+            self._await(_Landing(1))
         return cell
 
     def _enter(self, run: Run, coding: Coding) -> None:
         self._run = run
         self._staged = self._staged_stop = 0
-        arrays = coding.arrays
-        self._direct = arrays is not None
+        arrays, self._item = coding.arrays, coding.element_bytes
         self._send = self._recv = 0
-        self._swap = 1
+        self._swap, self._coding = 1, None
+        if isinstance(coding, Exponents | Specials | Quantized):
+            if self._fixed is None:
+                self._fixed = Fixed(coding.shared, self._swapped)
+            if isinstance(coding, Quantized):
+                arrays, self._coding, self._item = coding.shared.buffers, self._fixed, self._fixed.item
+        elif arrays is not None and self._swapped:
+            self._swap = self._item
+        self._direct = arrays is not None
         if arrays is not None:
-            size = coding.element_bytes
-            self._send, self._recv = _bases(arrays, size)
-            self._swap = size if self._swapped else 1
+            self._send, self._recv = _bases(arrays, self._item)
 
     def _source(self, part: Part, coding: Coding) -> tuple[int, int]:
         """Where payloads are that are not the caller's elements, and 1: there is nothing to swap. (0, 1): NULL."""
@@ -126,16 +156,22 @@ class Outlet:
         cells = max(part.cells, min(_STAGE_CELLS, ahead))
         self._staged = part.start
         self._staged_stop = min(part.run.stop, part.start + cells * coding.cell_elements)
-        self._stage = np.frombuffer(coding.encode(self._staged, self._staged_stop), np.uint8)
+        start, stop = self._staged, self._staged_stop
+        if isinstance(coding, Exponents) and self._fixed is not None:
+            self._stage = self._fixed.exponents(coding, start, stop)
+        elif isinstance(coding, Specials) and self._fixed is not None:
+            self._stage = self._fixed.specials(start, stop)
+        else:
+            self._stage = np.frombuffer(coding.encode(start, stop), np.uint8)
 
     # ------------------------------------------------------------------------------------------ back
 
-    def _await(self, cells: int, memory: NDArray[np.uint8] | None, each: int) -> None:
+    def _await(self, landing: _Landing) -> None:
         landings = self._landings
-        if memory is None and landings and landings[-1].memory is None:
-            landings[-1].cells += cells
+        if landings and _plain(landing) and _plain(landings[-1]):
+            landings[-1].cells += landing.cells
         else:
-            landings.append(_Landing(cells, memory, each))
+            landings.append(landing)
 
     def landed(self, cells: int) -> None:
         """The next `cells` results are where their blocks said, as expected.
@@ -145,9 +181,11 @@ class Outlet:
         while cells:
             landing = self._landings[0]
             some = min(cells, landing.cells)
-            payloads = None
+            payloads, end = None, landing.at + some * landing.each
             if landing.memory is not None:
-                payloads = landing.memory[landing.at : landing.at + some * landing.each].data
+                payloads = landing.memory[landing.at : end].data
+            elif landing.special is not None:
+                landing.special.put_specials(landing.at, min(end, landing.stop))
             self._pass(landing, some)
             self._operation.accept(some, payloads)
             cells -= some
@@ -162,6 +200,11 @@ class Outlet:
         landing.at += cells * landing.each
         if not landing.cells:
             self._landings.popleft()
+
+
+def _plain(landing: _Landing) -> bool:
+    """Whether nothing is to be done with results when they are here."""
+    return landing.memory is None and landing.special is None
 
 
 def _bases(arrays: Buffers, size: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from epic_host.engines import make_engine
+from epic_host.fast import fixed
 from epic_host.fast.agent import FastAgent
 from epic_host.fast.blocks import Block
 from epic_host.fast.engine import FastEngine
@@ -61,6 +62,7 @@ def _carry(nodes: dict[str, FastEngine | FastAgent], packets: list[Packet]) -> N
 
 def prepare(modes: Iterable[int]) -> None:
     """See `epic_host.fast.prepare`."""
+    fixed.load()
     for mode in modes:
         warm(mode, reflection=False)
         if mode == 3:

@@ -186,7 +186,8 @@ class Limbs(_Words):
 class FixedSum:
     """What the three codings of a fixed-point SUM share: the data, and what phase 1 found out.
 
-    `exponents` and `special` hold one entry a block, `classes` one an element of special blocks, in order.
+    `exponents` and `special` hold one entry a block, `classes` one an element of special blocks, in order;
+    `special_blocks` are the numbers of those, `special_order` tells of any block how many are up to it, less 1.
     `signature` must be equal on every rank: (what was called, how many elements); `call` words this rank's.
     """
 
@@ -198,6 +199,8 @@ class FixedSum:
     exponents: Int32Array = field(init=False)
     special: NDArray[np.bool_] = field(init=False)
     classes: NDArray[np.uint8] = field(init=False)
+    special_blocks: NDArray[np.int64] = field(init=False)
+    special_order: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
         blocks = -(-self.count // BLOCK)
@@ -211,15 +214,15 @@ class FixedSum:
         total = where.size * BLOCK
         if where.size and where[-1] == self.special.size - 1:
             total -= self.special.size * BLOCK - self.count  # the last block may be a short one
-        self._where = where
-        self._order = np.cumsum(self.special) - 1
+        self.special_blocks = where
+        self.special_order = np.cumsum(self.special) - 1
         self.classes = np.zeros(total, np.uint8)
         return total
 
     def special_positions(self, start: int, stop: int) -> NDArray[np.int64]:
         """Where in the data the `start`-th to `stop`-th elements of special blocks are."""
         index = np.arange(start, stop)
-        positions: NDArray[np.int64] = self._where[index // BLOCK] * BLOCK + index % BLOCK
+        positions: NDArray[np.int64] = self.special_blocks[index // BLOCK] * BLOCK + index % BLOCK
         return positions
 
     def apply_classes(self, values: Array, start: int, stop: int) -> None:
@@ -228,7 +231,7 @@ class FixedSum:
         inside = np.flatnonzero(self.special[positions // BLOCK])
         if inside.size:
             positions = positions[inside]
-            classes = self.classes[self._order[positions // BLOCK] * BLOCK + positions % BLOCK]
+            classes = self.classes[self.special_order[positions // BLOCK] * BLOCK + positions % BLOCK]
             some = values[inside]
             fixedpoint.apply_specials(some, classes)
             values[inside] = some
@@ -241,15 +244,15 @@ class Exponents(_Words):
 
     def __init__(self, shared: FixedSum, params: GroupParams) -> None:
         super().__init__(2, params)
-        self._shared = shared
+        self.shared = shared
 
     @property
     def size(self) -> int:
         """Pairs in all."""
-        return self.SIGNATURE_PAIRS + self._shared.exponents.size
+        return self.SIGNATURE_PAIRS + self.shared.exponents.size
 
     def _signature(self) -> list[int]:
-        what, count = self._shared.signature
+        what, count = self.shared.signature
         return [what, count & 0x7FFF_FFFF, count >> 31]
 
     def words(self, start: int, stop: int) -> Int32Array:
@@ -258,8 +261,8 @@ class Exponents(_Words):
         out[: len(head), 0] = head
         out[: len(head), 1] = [-x for x in head]
         first, last = self._blocks(start, stop)
-        values = self._shared.buffers.source(first * BLOCK, min(last * BLOCK, self._shared.count))
-        out[len(head) :] = self._shared.fixed.exponents(values)
+        values = self.shared.buffers.source(first * BLOCK, min(last * BLOCK, self.shared.count))
+        out[len(head) :] = self.shared.fixed.exponents(values)
         return out
 
     def accept(self, words: Int32Array, start: int, stop: int) -> None:
@@ -268,14 +271,14 @@ class Exponents(_Words):
         if largest != own or smallest != own:
             raise MismatchError(self._disagreement(largest, smallest))
         first, last = self._blocks(start, stop)
-        self._shared.exponents[first:last] = words[len(own) :, 0]
-        self._shared.special[first:last] = words[len(own) :, 1] > 0
+        self.shared.exponents[first:last] = words[len(own) :, 0]
+        self.shared.special[first:last] = words[len(own) :, 1] > 0
 
     def _blocks(self, start: int, stop: int) -> tuple[int, int]:
         return max(start - self.SIGNATURE_PAIRS, 0), max(stop - self.SIGNATURE_PAIRS, 0)
 
     def _disagreement(self, largest: list[int], smallest: list[int]) -> str:
-        line = f"ranks disagree: this rank called {self._shared.call}"
+        line = f"ranks disagree: this rank called {self.shared.call}"
         if largest[0] != smallest[0]:
             return f"{line}, another rank another primitive or root"
         few, many = (words[2] << 31 | words[1] for words in (smallest, largest))
@@ -287,15 +290,15 @@ class Specials(_Words):
 
     def __init__(self, shared: FixedSum, params: GroupParams) -> None:
         super().__init__(1, params)
-        self._shared = shared
+        self.shared = shared
 
     def words(self, start: int, stop: int) -> Int32Array:
-        assert self._shared.buffers.send is not None
-        values = self._shared.buffers.send[self._shared.special_positions(start, stop)]
-        return self._shared.fixed.specials(values)
+        assert self.shared.buffers.send is not None
+        values = self.shared.buffers.send[self.shared.special_positions(start, stop)]
+        return self.shared.fixed.specials(values)
 
     def accept(self, words: Int32Array, start: int, stop: int) -> None:
-        self._shared.classes[start:stop] = fixedpoint.special_class(words[:, 0])
+        self.shared.classes[start:stop] = fixedpoint.special_class(words[:, 0])
 
 
 class Quantized(_Words):
@@ -303,19 +306,19 @@ class Quantized(_Words):
 
     def __init__(self, shared: FixedSum, params: GroupParams) -> None:
         super().__init__(shared.fixed.words, params)
-        self._shared = shared
+        self.shared = shared
 
     def _exponents(self, start: int, stop: int) -> Int32Array:
-        exponents: Int32Array = self._shared.exponents[np.arange(start, stop) // BLOCK]
+        exponents: Int32Array = self.shared.exponents[np.arange(start, stop) // BLOCK]
         return exponents
 
     def words(self, start: int, stop: int) -> Int32Array:
-        values = self._shared.buffers.source(start, stop)
-        return self._shared.fixed.quantize(values, self._exponents(start, stop))
+        values = self.shared.buffers.source(start, stop)
+        return self.shared.fixed.quantize(values, self._exponents(start, stop))
 
     def accept(self, words: Int32Array, start: int, stop: int) -> None:
-        target = self._shared.buffers.target(start, stop)
+        target = self.shared.buffers.target(start, stop)
         if target is not None:
-            values = self._shared.fixed.dequantize(words, self._exponents(start, stop))
-            self._shared.apply_classes(values, start, stop)
+            values = self.shared.fixed.dequantize(words, self._exponents(start, stop))
+            self.shared.apply_classes(values, start, stop)
             target[...] = values

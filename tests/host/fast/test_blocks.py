@@ -18,6 +18,7 @@ from epic_host.fast.agent import FastAgent
 from epic_host.fast.blocks import Block
 from epic_host.fast.frames import Arrivals, Departures, departures
 from epic_host.fast.mode3_agent import FastMode3Agent
+from epic_models.reference.fixedpoint import BLOCK
 from epic_models.reference.group import GroupParams, RankGroup
 from epic_models.reference.interfaces import Cell, CellDelivered, Event, Output
 from epic_models.reference.mode3 import Mode3Agent
@@ -25,7 +26,8 @@ from epic_models.reference.tree import Tree, build_group
 from epic_spec import codec
 from epic_spec.addresses import ip_number
 from epic_spec.packets import AGREEMENT_MASK, ERR_BIT, NULL_BIT, Aeth, Packet
-from epic_spec.tables import UDP_PORT, Opcode
+from epic_spec.tables import UDP_PORT, Datatype, Opcode
+from host.fast.test_fixed import FLOATS, Both, floats
 from host.fast.twins import make_fast_agent, make_reference_agent
 
 SCALE = int(os.environ.get("EPIC_EXAMPLES", "1"))
@@ -58,6 +60,13 @@ def datagrams(output: Output) -> list[bytes]:
     return [codec.encode_datagram(p, icrc=p.icrc_ok) for _, p in output.sends]
 
 
+def decoded(payload: bytes, both: Both, start: int, stop: int) -> bytes:
+    """The elements of a result, as the reference has them."""
+    fixed = both.shared.fixed
+    words = np.frombuffer(payload, ">i4").astype(np.int32).reshape(-1, fixed.words)
+    return fixed.dequantize(words, both.shared.exponents[np.arange(start, stop) // BLOCK]).tobytes()
+
+
 class Couple:
     """The reference with cells and the fast agent with the blocks that they are from."""
 
@@ -71,8 +80,8 @@ class Couple:
         self.now = 0.0
         # By cell: what was contributed, and, of a block's, what lands where: address, length, element size.
         self.cells: list[Cell] = []
-        self.places: list[tuple[int, int, int] | None] = []
-        self.memory: list[np.ndarray[Any, Any]] = []
+        self.places: list[tuple[int, int, Any] | None] = []
+        self.memory: list[Any] = []
         self.landed: list[tuple[int, bytes]] = []
 
     # ---------------------------------------------------------------------- out
@@ -108,6 +117,8 @@ class Couple:
 
     def block(self, count: int) -> list[Cell]:
         """Submit a block to the fast agent; the cells that it is."""
+        if self.rng.random() < 0.2:
+            return self.coded_block(count)
         rng, imm = self.rng, self.imm()
         swap = rng.choice([1, 2, 4, 8])
         cell_bytes = swap * rng.randint(1, P // swap)
@@ -129,15 +140,47 @@ class Couple:
             cells.append(Cell(block.imm, payload if sends else None))
             address = 0 if sink is None else sink.ctypes.data + at
             self.places.append((address, length if expects else 0, block.sink_swap))
-        if rng.random() < 0.5 and count > 1:
-            cut = rng.randint(1, count - 1)
-            parts = [block.part(0, cut), block.part(cut, count - cut)]
-        else:
-            parts = [block]
-        for part in parts:
-            self.fast.submit_block(part, self.queue, self.now)
+        self.submit_block(block)
         # It was copied.
         source[:] = 0
+        return cells
+
+    def submit_block(self, block: Block) -> None:
+        """At once, or in two parts."""
+        parts, count = [block], block.cells
+        if self.rng.random() < 0.5 and count > 1:
+            cut = self.rng.randint(1, count - 1)
+            parts = [block.part(0, cut), block.part(cut, count - cut)]
+        for part in parts:
+            self.fast.submit_block(part, self.queue, self.now)
+
+    def coded_block(self, count: int) -> list[Cell]:
+        """The same of a fixed-point sum, somewhere in its data."""
+        rng, numbers = self.rng, np.random.default_rng(self.rng.randrange(1 << 32))
+        datatype = rng.choice(FLOATS)
+        wire = 8 if datatype is Datatype.FP64 else 4
+        each = rng.randint(1, P // wire)
+        last, first = rng.randint(1, each), rng.randrange(150)
+        size = first + (count - 1) * each + last
+        values = floats(datatype, size, numbers, 0.0)
+        both = Both.of(datatype, values, rng.randint(1, 3), "big", np.zeros_like(values))
+        both.know(numbers)
+        self.memory.append(both)
+        target = both.shared.buffers.target(first, size)
+        assert target is not None
+        block = Block(
+            self.imm(), count, each * wire, last * wire,
+            source=values[first:].ctypes.data, sink=target.ctypes.data, expect=True,
+            coding=both.fixed, element=first,
+        )  # fmt: skip
+        cells = []
+        for start in range(first, size, each):
+            stop = min(start + each, size)
+            cells.append(Cell(block.imm, both.quantized.encode(start, stop)))
+            address = target[start - first :].ctypes.data
+            self.places.append((address, (stop - start) * wire, (both, start, stop)))
+        self.submit_block(block)
+        values[:] = 0
         return cells
 
     # ---------------------------------------------------------------------- in
@@ -210,9 +253,12 @@ class Couple:
         address, length, swap = place
         if address and length:
             assert event.payload is not None
-            swapped = np.frombuffer(event.payload, np.uint8).reshape(-1, swap)[:, ::-1].tobytes()
-            assert ctypes.string_at(address, length) == swapped
-            self.landed.append((address, swapped))
+            if isinstance(swap, int):
+                there = np.frombuffer(event.payload, np.uint8).reshape(-1, swap)[:, ::-1].tobytes()
+            else:
+                there = decoded(event.payload, *swap)
+            assert ctypes.string_at(address, len(there)) == there
+            self.landed.append((address, there))
         return True
 
     def elapse(self) -> None:
@@ -351,6 +397,9 @@ def test_more_than_fits_is_refused_and_changes_nothing() -> None:
     assert (agent.outstanding, agent.kept(), queue.count[0]) == (0, [], 0)
 
 
+CODING = Both.of(Datatype.FP64, np.zeros(4), 2, "big").fixed
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -361,6 +410,12 @@ def test_more_than_fits_is_refused_and_changes_nothing() -> None:
         ({"swap": 3}, "swap = 3, expected 1, 2, 4 or 8"),
         ({"sink_swap": 8, "last_bytes": 4}, "sink_swap = 8, expected 1, 2, 4 or 8, dividing"),
         ({"expect": False}, "block with a sink, expected `expect` with it"),
+        ({"coding": CODING, "swap": 4}, "block with a coding: swap = 4, sink_swap = 1, element = 0"),
+        (
+            {"coding": CODING, "element": -1},
+            "swap = 1, sink_swap = 1, element = -1, expected 1, 1 and 0 or more",
+        ),
+        ({"coding": CODING, "last_bytes": 12}, "the last of 12, expected whole elements of 8 bytes"),
     ],
 )
 def test_blocks_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -78,8 +78,9 @@ def in_the_middle_of_a_block(paths: tuple[str, ...] = ("fast", "host", "fast", "
     with net(params(3), 1) as here:
         here.change(paths[0])
         here.call(Collective("all_reduce", count=1000, in_place=True))
-        # As fixed point, which lands elsewhere first.
-        here.call(Collective("all_reduce", datatype="FP32", count=500, in_place=True))
+        # As fixed point, and as INT32 in the order of floats, which lands elsewhere first.
+        here.call(Collective("all_reduce", datatype="FP32", count=300, in_place=True))
+        here.call(Collective("all_reduce", "MAX", datatype="FP32", count=300, in_place=True))
         here.call(Collective("all_gather", count=200, seed=1))
         for path in paths[1:] * 4:
             here.steps(9)

@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from epic_host.fast import fixed
 from epic_host.fast import outlet as module
 from epic_host.fast.blocks import Block
 from epic_host.fast.outlet import Outlet
@@ -41,13 +42,30 @@ def cells_of(block: Block) -> list[Cell]:
     """What an agent sends of a block."""
     if not block.source:
         return [Cell(block.imm, None)] * block.cells
-    return [
-        Cell(
-            block.imm,
-            swapped(ctypes.string_at(block.source + i * block.cell_bytes, length(block, i)), block.swap),
-        )
-        for i in range(block.cells)
-    ]
+    parts = [block.part(i, 1) for i in range(block.cells)]
+    return [Cell(block.imm, sent(part)) for part in parts]
+
+
+def sent(part: Block) -> bytes:
+    """The payload of a block of one cell."""
+    if part.coding is None:
+        return swapped(ctypes.string_at(part.source, part.last_bytes), part.swap)
+    out = np.empty(part.last_bytes, np.uint8)
+    fixed.quantize_at(
+        part.coding.address, part.element, part.source, out.ctypes.data, len(out) // part.coding.wire
+    )
+    return out.tobytes()
+
+
+def land(part: Block, payload: bytes) -> None:
+    """The result of a block of one cell goes where the block says."""
+    coding = part.coding
+    if coding is None:
+        data = swapped(payload, part.sink_swap)
+        ctypes.memmove(part.sink, data, len(data))
+        return
+    words = np.frombuffer(payload, np.uint8)
+    fixed.dequantize_at(coding.address, part.element, words.ctypes.data, part.sink, len(words) // coding.wire)
 
 
 class Landing:
@@ -85,8 +103,7 @@ class Landing:
             block, cell = place
             if block.sink:
                 assert payload is not None
-                data = swapped(payload, block.sink_swap)
-                ctypes.memmove(block.sink + cell * block.cell_bytes, data, len(data))
+                land(block.part(cell, 1), payload)
             self._landed += 1
             if self._rng.random() < 0.3:
                 self.tell()
@@ -175,7 +192,9 @@ def data(datatype: Datatype, count: int, *seed: int) -> Any:
     rng = np.random.default_rng([count, *seed])
     if datatype.name.startswith("INT"):
         return rng.integers(-100, 100, count).astype(array_dtype(datatype))
-    return rng.standard_normal(count).astype(array_dtype(datatype))
+    # Of different sizes, so that blocks have different exponents.
+    sizes = np.exp2(np.arange(count) // 50 % 9 - 4)
+    return (rng.standard_normal(count) * sizes).astype(array_dtype(datatype))
 
 
 def calls(
@@ -255,8 +274,8 @@ def test_complements_are_computed_and_not_the_callers_memory(operators: tuple[st
         both_ways(params, calls(params, "all_reduce", operator, Datatype.INT32, 100, in_place=False))
 
 
-def test_infinities_and_nans_add_cells_in_the_middle() -> None:
-    params = group(2, datatypes=("INT32",))
+def infinities(params: GroupParams) -> Callable[[int], tuple[Operation, Any]]:
+    """A SUM in which some elements are not finite."""
 
     def make(rank: int) -> tuple[Operation, Any]:
         values = data(Datatype.FP32, 1000, rank)
@@ -267,7 +286,12 @@ def test_infinities_and_nans_add_cells_in_the_middle() -> None:
         )  # fmt: skip
         return operation, values
 
-    both_ways(params, make)
+    return make
+
+
+def test_infinities_and_nans_add_cells_in_the_middle() -> None:
+    params = group(2, datatypes=("INT32",))
+    both_ways(params, infinities(params))
 
 
 def test_wide_partials_leave_room_in_cells() -> None:
@@ -423,20 +447,42 @@ def _mutants() -> dict[str, Any]:
             self._staged_stop = 1 << 60
         return source(self, part, coding)
 
+    def any_element(*values: Any) -> Block:
+        return Block(*values[:-1], 0)
+
+    init = fixed.Fixed.__init__
+
+    def another_scale(self: fixed.Fixed, shared: Any, swap: bool) -> None:
+        init(self, shared, swap)
+        self._words[0] -= shared.count > 900
+
     return {
         "no base": mock.patch.object(module, "_bases", no_base),
         "stale stage": mock.patch.object(Outlet, "_source", stale_stage),
         "no swap": mock.patch.object(module.sys, "byteorder", "big"),
+        "any element": mock.patch.object(module, "Block", any_element),
+        "another scale": mock.patch.object(fixed.Fixed, "__init__", another_scale),
+        "no infinities": mock.patch.object(fixed.Fixed, "put_specials", lambda self, start, stop: None),
     }
 
 
-@pytest.mark.parametrize("name", ["no base", "stale stage", "no swap"])
+@pytest.mark.parametrize(
+    "name", ["no base", "stale stage", "no swap", "any element", "another scale", "no infinities"]
+)
 def test_planted_faults_are_seen(name: str) -> None:
-    params = group(2, datatypes=("INT32", "FP32") if name != "stale stage" else ("INT32",), payload_bytes=256)
+    native = name in ("no base", "no swap")
+    params = group(2, datatypes=("INT32", "FP32") if native else ("INT32",), payload_bytes=256)
     with (
         _mutants()[name],
         mock.patch.object(module, "_STAGE_BYTES", 512),
         pytest.raises((AssertionError, MismatchError, ValueError)),
     ):
         both_ways(params, calls(params, "all_gather", None, Datatype.INT32, 1000, in_place=False))
-        both_ways(params, calls(params, "all_reduce", Operator.SUM, Datatype.FP32, 1000, in_place=False))
+        both_ways(params, calls(params, "all_reduce", Operator.MAX, Datatype.FP32, 1000, in_place=False))
+        # One rank keeps to the reference, so that a fault of all of them does not hide.
+        both_ways(
+            params,
+            calls(params, "all_reduce", Operator.SUM, Datatype.FP32, 1000, in_place=False),
+            blocks=lambda rank: rank == 0,
+        )
+        both_ways(params, infinities(params))
