@@ -181,7 +181,7 @@ def _table(rows: Sequence[Row], keys: Sequence[str]) -> str:
             "completion_us", "retransmissions", "drops", "lost", "marked", "wrong", "jobs_done", "jain", "mean_wait_us",
             "never_in_network",
         )
-        if any(name in row for row in rows)
+        if any(row.get(name) is not None for row in rows)
     ]  # fmt: skip
     names = (*keys, "seed", *figures)
     head = "".join(f"<th>{html.escape(label(name))}" for name in names)

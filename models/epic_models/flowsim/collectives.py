@@ -4,6 +4,7 @@ A step is one transfer: its connections wait for each other, so they have one ra
 those on the wire of one connection; a link's weight is the bytes on it for each of these, with acknowledgements on the
 way back. `cap` is what windows allow, and steps that wait for packets of the step before; `latency` is from when the
 last byte leaves to when the last rank has it. Headers and acknowledgements are those of the packet-level simulator.
+Alone, times are those of `epic_models.closed_forms`, with whole windows and acknowledgements from the first packet on.
 
 All functions take several groups of equal size at once, which then move in step: G groups of n ranks.
 """
@@ -101,7 +102,23 @@ def in_network(
     links, weights = _summed(np.concatenate([up, up ^ 1]), np.concatenate([upward, downward]))
     cell = cut.wire(min(size, cut.cell(mode)))
     trip = 2 * float(_crossing(topology, climbs, cell).max())
-    return Step(links, weights, volume, cut.window * cell / trip, trip - cell / _rate(topology, links))
+    time, ack = cell / _rate(topology, links), 0.0 if mode == 3 else ACK_BYTES / _rate(topology, links)
+    # An acknowledgement goes before a contribution and before a result.
+    cap, latency = _clocked(cells, cut.window, cut.window * cell, time + ack, trip + 2 * ack, trip - time)
+    return Step(links, weights, volume, cap, latency)
+
+
+def _clocked(
+    count: float, ahead: int, size: float, gap: float, trip: float, latency: float
+) -> tuple[float, float]:
+    """(cap, latency) of `count` packets, `ahead` of them, `size` bytes, once in `trip` seconds.
+
+    They leave at once and then wait: where they do not fill the trip, what is behind the last byte's time at the mean
+    rate is less than `latency` by the wait. `gap`: seconds of a packet on the link that is fullest.
+    """
+    if count <= ahead:
+        return math.inf, latency
+    return size / trip, max(0.0, latency - max(0.0, trip - ahead * gap))
 
 
 # ------------------------------------------------------------------------------------------------------ between hosts
@@ -152,30 +169,31 @@ class _Hosts:
         shard = size / n + packets * HEADER_BYTES
         # A packet goes around with the steps: where the way is longer than a shard, the next step waits for it.
         around = float(flows.crossing.mean(axis=1).max())
-        return flows.step(rounds * (n - 1) * shard, flows.tail, min(flows.cap, shard / around))
+        return flows.step(rounds * (n - 1) * shard, flows.way, (packets, shard, around))
 
     def chain(self, size: float, root: int) -> Step:
         """All of it from each rank to the next, packets going on as they come; the root is the first (or last)."""
         order = np.roll(self._ranks, -root)
         flows = self._flows(order[:-1], order[1:])
-        latency = float(flows.crossing.sum(axis=1).max()) - flows.packet_time
-        return flows.step(self._cut.wire(size), latency)
+        first = float(flows.crossing.sum(axis=1).max()) + (len(order) - 2) * flows.ack_time
+        return flows.step(self._cut.wire(size), first)
 
     def neighbours(self, size: float) -> Step:
         """Each rank but the last sends to the next, none waits for another: stages of a pipeline at work."""
         flows = self._flows(self._ranks[:-1], self._ranks[1:])
-        return flows.step(self._cut.wire(size), flows.tail)
+        return flows.step(self._cut.wire(size), flows.way)
 
     def parameter_server(self, size: float) -> Step:
         """Everybody's data to rank 0, and the sum back, packets going on as they come."""
         others = self._ranks[1:]
         server = np.zeros_like(others)
         flows = self._flows(np.concatenate([others, server]), np.concatenate([server, others]))
-        # A packet of the sum is complete when one of each rank has come, over the same link.
-        first = (len(others) - 1) * flows.packet_time
+        # A packet of the sum is complete when one of each rank has come, over the same link, and goes to one after the
+        # other, behind the acknowledgement of the last.
+        meet = 2 * (len(others) - 1) * flows.packet_time + flows.ack_time
         there, back = np.split(flows.crossing, 2, axis=1)
         ways = there.max(axis=1) + back.max(axis=1)
-        return flows.step(self._cut.wire(size), first + float(ways.max()) - flows.packet_time)
+        return flows.step(self._cut.wire(size), float(ways.max()) + meet)
 
     def halving_doubling(self, size: float) -> list[Step]:
         """2 log2(n) exchanges, of 1/2, 1/4, … 1/n, 1/n, … 1/2 of the data, each when the one before is whole."""
@@ -186,20 +204,32 @@ class _Hosts:
         for number, distance in enumerate([*distances, *reversed(distances)]):
             part = distance / n
             flows = self._flows(self._ranks, self._ranks ^ distance, number * n)
-            steps.append(flows.step(size * part + places * part * HEADER_BYTES, flows.tail))
+            # Of an exchange that leaves at once, acknowledgements go while its last packets are under way; that of the
+            # last packet goes before the next exchange.
+            packets = places * part
+            covered = packets - 1 if packets <= self._cut.window else 0
+            first = flows.way + (1 - covered) * flows.ack_time
+            steps.append(flows.step(size * part + packets * HEADER_BYTES, first))
         return steps
 
     def double_tree(self, size: float) -> Step:
         """Half of the data up and down each of two binary trees; packets go on as they come."""
         made = double_tree(len(self._ranks), 2)
         flows = self._flows(np.array([f.sender for f in made]), np.array([f.receiver for f in made]))
-        # Waits of a flow come before it in the list.
+        # Waits of a flow come before it in the list. Packets of two children come one behind the other, packets to
+        # them leave so, and the acknowledgement of a packet goes before what it sets free.
         arrives = np.zeros(flows.crossing.shape)
+        sent: dict[tuple[int, ...], int] = {}
         for i, flow in enumerate(made):
             arrives[:, i] = flows.crossing[:, i]
             if flow.waits:
-                arrives[:, i] += arrives[:, flow.waits].max(axis=1)
-        return flows.step(self._cut.wire(size / 2), float(arrives.max()) - flows.packet_time)
+                waits = (flow.sender, *flow.waits)
+                behind = len(flow.waits) - 1 + sent.get(waits, 0)
+                sent[waits] = sent.get(waits, 0) + 1
+                arrives[:, i] += (
+                    arrives[:, flow.waits].max(axis=1) + behind * flows.packet_time + flows.ack_time
+                )
+        return flows.step(self._cut.wire(size / 2), float(arrives.max()))
 
     def _flows(self, senders: Index, receivers: Index, first: int = 0) -> _Flows:
         salts = [f"{salt}/{first + i}" for salt in self._salts for i in range(len(senders))]
@@ -224,12 +254,27 @@ class _Flows:
             _crossing(topology, paths, size) for paths, size in ((data, packet), (acks, ACK_BYTES))
         )
         self.crossing = there.reshape(groups, -1)
-        self.cap = float((cut.window * packet / (there + return_)).min())
+        self._trip = float((there + return_).max())
+        self._packet, self._window = packet, cut.window
+        self._gap = float((packet * self._weights / topology.rate[self._links]).max())
+        self.ack_time = ACK_BYTES / _rate(topology, self._links)
         self.packet_time = packet / _rate(topology, self._links)
-        self.tail = float(there.max()) - self.packet_time
+        self.way = float(there.max())
 
-    def step(self, volume: float, latency: float, cap: float | None = None) -> Step:
-        return Step(self._links, self._weights, volume, self.cap if cap is None else cap, latency)
+    def step(self, volume: float, first: float, shard: tuple[int, float, float] | None = None) -> Step:
+        """`first`: seconds until the first packet is where the last one ends.
+
+        `shard`: packets, bytes and seconds to the next rank of what each step of a ring waits for.
+        """
+        count = volume / self._packet
+        limits = [(self._window, self._window * self._packet, self._trip)]
+        if shard is not None:
+            packets, size, way = shard
+            # Its acknowledgement goes before the packet that it sets free.
+            limits.append((packets, size, way + self.ack_time))
+        latency = max(0.0, first - self._gap)
+        caps = [_clocked(count, ahead, size, self._gap, trip, latency) for ahead, size, trip in limits]
+        return Step(self._links, self._weights, volume, *min(caps))
 
 
 def _summed(links: Index, weights: Loads) -> tuple[Index, Loads]:

@@ -38,7 +38,10 @@ class Result:
         return self.simulation.ends
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: microseconds, shares. All but `wall_s` and `events_per_s` follows from config and seed."""
+        """The JSON form: microseconds, shares. All but `wall_s` and `events_per_s` follows from config and seed.
+
+        What the packet level has and this one does not is null.
+        """
         done = [job for job in self.ends if job.end is not None]
         times = np.array([job.end - job.job.start for job in done if job.end is not None]) * 1e6
         slow = np.array([job.slowdown for job in done])
@@ -56,6 +59,7 @@ class Result:
             "events": self.simulation.events,
             "wall_s": round(self.wall, 4),
             "events_per_s": round(self.simulation.events / max(self.wall, 1e-9)),
+            **dict.fromkeys(("packets", "drops", "retransmissions", "wrong")),
             "hosts": self.config.topology.hosts,
             "jobs": len(done) + self.simulation.unfinished,
             "jobs_done": len(done),

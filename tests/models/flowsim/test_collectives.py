@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epic_models import closed_forms
+from epic_models.closed_cases import CASES as CLOSED
+from epic_models.closed_cases import MEETING, Case
+from epic_models.closed_forms import Path
 from epic_models.flowsim import collectives
 from epic_models.flowsim.collectives import Cut, Step, between_hosts, in_network
 from epic_models.flowsim.config import parse
@@ -50,26 +54,25 @@ def wire(size: float) -> float:
     return size / 1024 * PACKET
 
 
+def path(links: int) -> Path:
+    return Path(links, RATE, DELAY)
+
+
 @pytest.mark.parametrize("ranks", [2, 8, 64])
-def test_in_the_network_time_is_the_data_once_and_the_way(ranks: int) -> None:
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_in_the_network_time_is_the_data_once_and_the_way(mode: int, ranks: int) -> None:
     size = 1 << 20
-    way = 2 * (DELAY + PACKET_TIME) - PACKET_TIME
-    assert network(3, ranks, size) == pytest.approx(wire(size) / RATE + way, rel=1e-12)
-    # Mode II acknowledges every packet on every edge.
-    assert network(2, ranks, size) == pytest.approx(wire(size) / RATE * (1 + ACK / PACKET) + way, rel=1e-12)
-    # Mode I: messages of 16 packets are forwarded whole, one acknowledgement each.
-    message = 16 * PACKET / RATE
-    way = 2 * (DELAY + message) - message
-    assert network(1, ranks, size) == pytest.approx(
-        wire(size) / RATE * (1 + ACK / (16 * PACKET)) + way, rel=1e-12
-    )
+    expected = closed_forms.in_network(path(1), mode, size, 1024)
+    assert network(mode, ranks, size) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("window", [1, 4, 12])
-def test_a_small_window_is_sent_once_a_round_trip(window: int) -> None:
-    trip = 2 * (DELAY + PACKET_TIME)
-    expected = wire(1 << 20) / (window * PACKET / trip) + trip - PACKET_TIME
-    assert network(3, 8, 1 << 20, Cut(window=window)) == pytest.approx(expected, rel=1e-12)
+@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize("window", [1, 2, 4, 8])
+def test_a_small_window_is_sent_once_a_round_trip(window: int, mode: int) -> None:
+    expected = closed_forms.in_network(path(1), mode, 1 << 20, window)
+    # With a window of one, the last acknowledgement is after the end, which a rate does not know.
+    off = 1.01 * ACK / RATE if window == 1 else 1e-15
+    assert network(mode, 8, 1 << 20, Cut(window=window)) == pytest.approx(expected, rel=1e-12, abs=off)
 
 
 def test_height_costs_two_hops_a_level_and_nothing_else() -> None:
@@ -81,58 +84,68 @@ def test_height_costs_two_hops_a_level_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4, 16])
 def test_a_ring_sends_2_n_minus_1_shards(ranks: int) -> None:
+    """All with acknowledgements between them, which the first packets do not have at packet level."""
     size = 1 << 20
-    tail = 2 * (DELAY + PACKET_TIME) - PACKET_TIME
-    shards = 2 * (ranks - 1) * wire(size / ranks) * (1 + ACK / PACKET)
-    assert hosts("ring", ranks, size) == pytest.approx(shards / RATE + tail, rel=1e-12)
+    more = (min(1024, 1024 // ranks) - 1) * ACK / RATE
+    expected = closed_forms.ring(path(2), ranks, size, 1024) + more
+    assert hosts("ring", ranks, size) == pytest.approx(expected, rel=1e-12)
+    way = 2 * (DELAY + PACKET_TIME) - (PACKET + ACK) / RATE
     for primitive in ("reduce_scatter", "all_gather"):
-        assert hosts("ring", ranks, size, primitive=primitive) == pytest.approx(
-            shards / 2 / RATE + tail, rel=1e-12
-        )
+        half = (expected - way) / 2 + way
+        assert hosts("ring", ranks, size, primitive=primitive) == pytest.approx(half, rel=1e-12)
 
 
 def test_a_ring_of_little_data_takes_a_crossing_a_step() -> None:
     """64 ranks, a packet each: the latency term of the ring, 2 (n - 1) alpha."""
-    crossing = 2 * (DELAY + PACKET_TIME)
-    assert hosts("ring", 64, 64 * 1024) == pytest.approx(126 * crossing + crossing - PACKET_TIME, rel=1e-12)
+    expected = closed_forms.ring(path(2), 64, 64 * 1024, 1024)
+    assert hosts("ring", 64, 64 * 1024) == pytest.approx(expected, abs=1.01 * ACK / RATE)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 16])
 def test_halving_and_doubling_take_log_n_exchanges_each(ranks: int) -> None:
-    size = 1 << 20
-    tail = 2 * (DELAY + PACKET_TIME) - PACKET_TIME
-    steps = 2 * int(np.log2(ranks))
-    bytes_ = 2 * wire(size) * (1 - 1 / ranks) * (1 + ACK / PACKET)
-    assert hosts("halving_doubling", ranks, size) == pytest.approx(bytes_ / RATE + steps * tail, rel=1e-12)
+    """Acknowledgements of an exchange that leaves at once go while its last packets are under way."""
+    size, expected = 1 << 20, 0.0
+    for packets in 2 * [1024 >> k for k in range(1, ranks.bit_length())]:
+        tail = 2 * (DELAY + PACKET_TIME) - PACKET_TIME - (packets - 1) * ACK / RATE
+        expected += packets * (PACKET + ACK) / RATE + max(0.0, tail)
+    assert hosts("halving_doubling", ranks, size) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 16])
 def test_a_parameter_server_sends_n_minus_1_times_the_data(ranks: int) -> None:
     size = 1 << 20
-    expected = (ranks - 1) * wire(size) * (1 + ACK / PACKET) / RATE
-    expected += (ranks - 2) * PACKET_TIME + 4 * (DELAY + PACKET_TIME) - PACKET_TIME
+    expected = closed_forms.parameter_server(path(2), ranks, size, 1024)
     assert hosts("parameter_server", ranks, size) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_double_tree_sends_twice_the_data_over_an_inner_link() -> None:
-    size = 1 << 20
-    chain = 2 * 2 * 2 * (DELAY + PACKET_TIME) - PACKET_TIME  # two edges up, two down
-    expected = 2 * wire(size) * (1 + ACK / PACKET) / RATE + chain
-    # Four ranks: the inner rank of a tree is a leaf of the other.
-    assert hosts("double_tree", 4, size) == pytest.approx(expected, rel=0.1)
-    assert hosts("double_tree", 64, 64 << 20) == pytest.approx(
-        128 * wire(1 << 20) * (1 + ACK / PACKET) / RATE, rel=0.01
-    )
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 16, 64])
+def test_a_double_tree_sends_twice_the_data_over_an_inner_link(ranks: int) -> None:
+    for size in (2048, 1 << 20):
+        expected = closed_forms.double_tree(path(2), ranks, size, 1024)
+        assert hosts("double_tree", ranks, size) == pytest.approx(expected, rel=1e-12)
 
 
 def test_chains() -> None:
     size = 1 << 20
     data = wire(size) * (1 + ACK / PACKET) / RATE
     crossing = 2 * (DELAY + PACKET_TIME)
+    # The acknowledgement of a packet goes before what it sets free.
+    way = 7 * crossing + 6 * ACK / RATE
     assert hosts("ring", 8, size, primitive="broadcast") == pytest.approx(
-        data + 7 * crossing - PACKET_TIME, rel=1e-12
+        data + way - (PACKET + ACK) / RATE, rel=1e-12
     )
-    assert hosts("chain", 8, size) == pytest.approx(data + crossing - PACKET_TIME, rel=1e-12)
+    assert hosts("chain", 8, size) == pytest.approx(data + crossing - (PACKET + ACK) / RATE, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", [*CLOSED, *MEETING], ids=lambda case: f"{case.algorithm}, {case.limit}")
+def test_what_the_packet_level_is_compared_with(case: Case) -> None:
+    """Within 1 %; windows that hold a whole exchange of halving and doubling 2 %, for its last acknowledgements."""
+    config = case.config()
+    job = {key: value for key, value in config["job"][0].items() if not key.startswith("rto")}
+    del config["topology"]["buffer_kib"]
+    found = simulate(parse({"topology": config["topology"], "job": [job]}, "case")).ends[0].end
+    rel = 0.02 if case.algorithm == "halving_doubling" else 0.01
+    assert found == pytest.approx(case.formula(), rel=rel)
 
 
 def test_loads_of_a_tree_do_not_hang_on_the_ranks_below() -> None:
@@ -187,9 +200,12 @@ RANKS, LEAVES = (64, 8) if FULL else (16, 4)
 # Windows that cover the round trip, and data of many windows, as the flow level supposes. Recursive halving and
 # doubling needs larger ones, for acknowledgements wait behind the data of the other way (models/README.md).
 CASES: dict[str, dict[str, Any]] = {
+    "mode1": {"window": 16, "size": "1MiB", "message": 4096},
+    "mode2": {"window": 40, "size": "1MiB"},
     "mode3": {"window": 32, "size": "1MiB"},
     "ring": {"window": 64, "size": "1MiB"},
     "halving_doubling": {"window": 192, "size": "4MiB"},
+    "double_tree": {"window": 16, "size": "4MiB"},
     "parameter_server": {"window": 64, "size": "1MiB"},
 }
 # A spine as fast as all hosts of a leaf together, or as one: then jobs share the links to it.
@@ -230,8 +246,10 @@ def test_packet_and_flow_level_agree(algorithm: str, case: str) -> None:
         found = both(NARROW, *(job | {"hosts": hosts} for hosts in HALVES))
     else:
         found = both(WIDE, *[job | {"ranks": RANKS}] * 2)
+    # Two children's packets meet (`closed_forms.double_tree`), which rates do not know.
+    rel = 0.07 if algorithm == "double_tree" else 0.05
     for packets, flows in found:
-        assert flows == pytest.approx(packets, rel=0.05)
+        assert flows == pytest.approx(packets, rel=rel)
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ def test_flow_prints_and_writes(file: Path, tmp_path: Path) -> None:
     as_json = CliRunner().invoke(sim_app, ["flow", str(file), "--json", "--seed", "3"])
     found = json.loads(as_json.output)
     assert len(found["per_job"]) == 6
+    assert {"packets", "drops", "retransmissions", "wrong", "links"} <= found.keys()
     assert {k: v for k, v in row.items() if k not in ("wall_s", "events_per_s")}.items() <= found.items()
 
 

@@ -125,3 +125,13 @@ def test_lines_keep_their_places_and_seeds_are_gathered() -> None:
     data = report_plots.series(rows, "job.0.size", ["a"], lambda r: r["completion_us"])
     assert data == {"ring": [], "mode3": [(4096, [3.0, 5.0]), (1 << 20, [7.0])]}
     assert list(data) == ["ring", "mode3"]
+    # Words come in the order of the rows, which is that of the grid.
+    assert [at for at, _ in report_plots.series(rows, "a", [], lambda r: 1.0)[""]] == ["ring", "mode3"]
+
+
+def test_axes_say_what_a_parameter_is() -> None:
+    assert report_plots.label("faults.loss") == "loss, share of packets on each link"
+    assert report_plots.label("job.0.rto_min_us") == "rto min, µs"
+    assert report_plots.shown("topology.delay_ns", 500.0) == "delay of a link 500 ns"
+    assert report_plots.shown("job.0.window", 8) == "window W 8"
+    assert report_plots.shown("job.0.size", "4MiB") == "4 MiB"
