@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -166,50 +165,51 @@ class Running:
         return self.server.runner.from_thread(work, 5.0)
 
 
-@functools.cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of all managers of this process, in a thread that ends with it.
-
-    One for all: grpc.aio has one completion queue a process, and processes in which several loops took turns at it
-    (a manager of a module's fixture beside a test's own) crashed now and then.
-    """
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="managers", daemon=True).start()
-    return loop
-
-
 @contextmanager
 def managed(
     config: ManagerConfig, engines: Engines | None = None, opened: OpenDriver | None = None
 ) -> Iterator[Running]:
-    """A manager in another thread; its engines are simulated unless `opened` opens others."""
+    """A manager in a thread with a loop of its own; its engines are simulated unless `opened` opens others."""
     engines = engines or Engines()
-    loop = _loop()
     started = threading.Event()
-    stopped = asyncio.Event()
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     failures: list[BaseException] = []
     server = ManagerServer(config, opened or engines.opened)
 
     async def main() -> None:
+        stopped = asyncio.Event()
+        loops.append((asyncio.get_running_loop(), stopped))
         try:
             async with server:
                 started.set()
                 await server.wait(stopped)
         except BaseException as error:
             failures.append(error)
+            raise
         finally:
             started.set()
 
-    ended = asyncio.run_coroutine_threadsafe(main(), loop)
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            if not failures:
+                failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
     assert started.wait(20)
     if failures:
-        ended.result(10)
+        thread.join(10)
         raise failures[0]
     try:
         yield Running(config, server, engines, failures)
     finally:
-        loop.call_soon_threadsafe(stopped.set)
-        ended.result(10)
+        loop, stopped = loops[0]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stopped.set)
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def spec(*hosts: str, **fields: Any) -> pb.GroupSpec:
