@@ -401,9 +401,9 @@ def _failure(data: object, network: Network, where: str) -> Failure:
     table.done()
     if (link is None) == (node is None):
         raise ConfigError(f"{where}: link = {link!r} and node = {node!r}, expected one of them")
-    if link is not None and link not in network.wire_numbers:
+    if link is not None and not (isinstance(link, str) and link in network.wire_numbers):
         raise ConfigError(f"{where}: link = {link!r}, expected a link such as {min(network.wire_numbers)}")
-    if node is not None and node not in network.numbers:
+    if node is not None and not (isinstance(node, str) and node in network.numbers):
         raise ConfigError(
             f"{where}: node = {node!r}, expected one of {network.names[0]} to {network.names[-1]}"
         )

@@ -208,6 +208,7 @@ def test_compiled_code_is_kept_for_these_sources_only(tmp_path: Path) -> None:
             {"failure": [{"link": "h0-h1", "at_us": 1}]},
             "test: failure[0]: link = 'h0-h1', expected a link such",
         ),
+        ({"failure": [{"node": ["h0"], "at_us": 1}]}, "test: failure[0]: node = ['h0'], expected one of h0"),
     ],
 )
 def test_a_bad_configuration_is_one_line_that_names_key_and_value(
