@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +12,6 @@ from rich.table import Table
 
 from epic_host import bench_manager, bench_switch, cli_group, cli_manager, cli_pki, doctor, node, top
 from epic_host.cli_options import As, Json, Timeout, TlsFolder, credentials
-from epic_host.fast.datapath import engine_on
 
 switch_app = typer.Typer(no_args_is_help=True, help="Software switches: run one, look into one.")
 
@@ -45,23 +41,9 @@ def serve(
     detach: Annotated[bool, typer.Option(help="Keep running when the parent process ends.")] = False,
 ) -> None:
     """Run a switch until SIGTERM or SIGINT. Prints "ready" when it serves."""
-    from epic_host.process import die_with_parent
-    from epic_host.switch import Switch, SwitchConfig
+    from epic_host import serving
 
-    if not detach:
-        die_with_parent()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    checked = SwitchConfig.from_file(config)
-    if datapath is not None:
-        checked = replace(checked, engine=engine_on(datapath, checked.engine))
-    switch = Switch(checked)
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: switch.stop())
-        print("ready", flush=True)
-        switch.run()
-    finally:
-        switch.close()
+    serving.serve(config, datapath, detach=detach)
 
 
 @switch_app.command()

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
 
     try:
         if what == "switch":
-            from epic_host.cli import serve
+            from epic_host.serving import serve
 
             serve(Path(path), detach=not bound)
         elif what == "bmv2":
