@@ -163,6 +163,7 @@ class FastAgent(FastNode):
             block.element,
             1 if coding is None else coding.item,
             1 if coding is None else coding.wire,
+            block.streams,
         ):
             block.check()
         self._start(world, block.cells, now)

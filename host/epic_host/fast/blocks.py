@@ -30,6 +30,7 @@ class Block(NamedTuple):
 
     With a `coding` source and sink are elements as the caller has them, one behind the other, the first of them number
     `element` of the data; cells are whole elements, as words, and nothing else is swapped.
+    `streams` says that the sink is too large for a cache to keep.
 
     It is checked when it is submitted. Addresses are the submitter's to keep valid: the source until `submit_block`
     returns, the sink and the coding until every cell is delivered or the agent was told to `forget`.
@@ -46,6 +47,7 @@ class Block(NamedTuple):
     expect: bool = False
     coding: WordCoding | None = None
     element: int = 0
+    streams: bool = False
 
     def check(self) -> None:
         """Refuse a block that makes no sense. Raises ValueError. `landing.makes_sense` is the same in a kernel."""
@@ -99,4 +101,5 @@ class Block(NamedTuple):
             self.expect,
             self.coding,
             element,
+            self.streams,
         )

@@ -13,7 +13,7 @@ import llvmlite.binding
 from numba import types
 from numba.core.ccallback import CFunc
 
-from epic_host.fast import crc, lanes
+from epic_host.fast import crc, lanes, streams
 from epic_host.fast.compiled import StampedCache
 
 _ADDRESS: Final = types.uint64
@@ -43,6 +43,10 @@ def _swap_copy(target, source, n, size):  # type: ignore[no-untyped-def]
     lanes.swap_copy(target, source, n, size)
 
 
+def _stream(target, source, n, size):  # type: ignore[no-untyped-def]
+    streams.stream(target, source, n, size)
+
+
 def _or_into(target, source, count):  # type: ignore[no-untyped-def]
     lanes.or_into(target, source, count)
 
@@ -63,9 +67,10 @@ def _crc_update(state, address, count):  # type: ignore[no-untyped-def]
     return crc.crc_update(state, address, count)
 
 
-# As in lanes.py and crc.py; the types are those of the kernels.
+# As in lanes.py, streams.py and crc.py; the types are those of the kernels.
 copy: Final = link(_copy, types.void, _ADDRESS, _ADDRESS, _INT)
 swap_copy: Final = link(_swap_copy, types.void, _ADDRESS, _ADDRESS, _INT, _INT)
+stream: Final = link(_stream, types.void, _ADDRESS, _ADDRESS, _INT, _INT)
 or_into: Final = link(_or_into, types.void, _ADDRESS, _ADDRESS, _INT)
 load: Final = link(_load, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _BOOL, _BOOL)
 combine: Final = link(_combine, types.void, _ADDRESS, _ADDRESS, _INT, _INT, _INT, _BOOL, _BOOL, _ADDRESS)

@@ -35,6 +35,7 @@ from epic_host.fast.compiled import (
     store64,
     swapped32,
 )
+from epic_host.fast.streams import fence
 from epic_models.reference.coding import Buffers, Exponents, FixedSum
 from epic_models.reference.fixedpoint import BLOCK, ZERO_BLOCK, FixedPoint
 from epic_models.reference.group import GroupParams
@@ -44,9 +45,9 @@ _FP16, _BF16, _FP32, _FP64 = (int(Datatype[n]) for n in ("FP16", "BF16", "FP32",
 
 # What compiled code knows of a SUM, one word each: S and b of fixedpoint.py, words an element, bytes of an element in
 # arrays, the datatype, whether the group's order of bytes is not the machine's, and addresses of the exponents of all
-# blocks and of room for the elements of one block as FP32.
-_BITS, _LOW_BITS, _WORDS, _ITEM, _DATATYPE, _SWAPPED, _EXPONENTS, _SCRATCH = range(8)
-_FIELDS: Final = 8
+# blocks, of room for the elements of one block as FP32, and of room for the results of a cell.
+_BITS, _LOW_BITS, _WORDS, _ITEM, _DATATYPE, _SWAPPED, _EXPONENTS, _SCRATCH, _STAGE = range(9)
+_FIELDS: Final = 9
 
 # Magnitudes of infinity and the quiet NaN that NumPy writes, by datatype.
 _INFINITY: Final = {_FP16: 0x7C00, _BF16: 0x7F80, _FP32: 0x7F80_0000, _FP64: 0x7FF0_0000_0000_0000}
@@ -244,9 +245,13 @@ def _dequantize_pairs(
         to[i] = kind(np.float64((high << np.int64(low_bits)) + low) * first * second)
 
 
-def _dequantize(coding, element, source, target, count):  # type: ignore[no-untyped-def]
-    """`FixedPoint.dequantize`: the words at `source` as `count` elements at `target`, the first number `element`."""
+def _dequantize(coding, element, source, sink, count, streams):  # type: ignore[no-untyped-def]
+    """`FixedPoint.dequantize`: the words at `source` as `count` elements at `sink`, the first number `element`.
+
+    `streams`: past the cache, for cells of no more elements than a `Fixed` was made for; `fence` is the caller's.
+    """
     w = carray(pointer_to(coding, np.int64), _FIELDS)
+    target = np.uint64(w[_STAGE]) if streams else sink
     exponents = carray(pointer_to(np.uint64(w[_EXPONENTS]), np.int32), (element + count - 1) // BLOCK + 1)
     datatype, item, swapped = w[_DATATYPE], w[_ITEM], w[_SWAPPED] != 0
     wire = 4 * w[_WORDS]
@@ -274,6 +279,8 @@ def _dequantize(coding, element, source, target, count):  # type: ignore[no-unty
             floats = carray(pointer_to(to, np.float32), n)
             _dequantize_pairs(floats, from_, n, exponent, w[_LOW_BITS], swapped, np.float32)
         i += n
+    if streams:
+        calls.stream(sink, target, count * item, 1)
 
 
 # ---------------------------------------------------------------------- exponents
@@ -390,7 +397,9 @@ def _put_specials(
 
 _ADDRESS, _INT = types.uint64, types.int64
 quantize: Final = calls.link(_quantize, types.void, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT)
-dequantize: Final = calls.link(_dequantize, types.void, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT)
+dequantize: Final = calls.link(
+    _dequantize, types.void, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, types.boolean
+)
 _find_exponents: Final = calls.link(_exponents, types.void, _ADDRESS, _ADDRESS, _ADDRESS, _INT)
 
 
@@ -401,9 +410,12 @@ def quantize_at(coding: Word, element: Word, source: Word, target: Word, count: 
 
 
 @compiled
-def dequantize_at(coding: Word, element: Word, source: Word, target: Word, count: Word) -> None:
+def dequantize_at(
+    coding: Word, element: Word, source: Word, target: Word, count: Word, streams: bool
+) -> None:
     """`dequantize` for Python."""
-    dequantize(np.uint64(coding), element, np.uint64(source), np.uint64(target), count)
+    dequantize(np.uint64(coding), element, np.uint64(source), np.uint64(target), count, streams)
+    fence()
 
 
 @compiled
@@ -415,7 +427,7 @@ def load() -> None:
     """Load what is compiled here, or compile it."""
     values, params = np.zeros(1, np.float32), GroupParams(group=1, mode=3, world_size=1)
     shared = FixedSum(FixedPoint(Datatype.FP32, 1), Buffers(values, values), 1, (0, 1), "")
-    fixed, exponents = Fixed(shared, swapped=True), Exponents(shared, params)
+    fixed, exponents = Fixed(shared, swapped=True, cell_elements=1), Exponents(shared, params)
     fixed.exponents(exponents, 0, exponents.size)
     shared.special[:] = True
     fixed.specials(0, shared.find_specials())
@@ -425,10 +437,12 @@ def load() -> None:
 class Fixed:
     """A fixed-point SUM as compiled code sees it, by `address`; `swapped`: payloads are not in the machine's order.
 
+    Results of cells of up to `cell_elements` may be streamed.
+
     An element is `item` bytes in arrays and `wire` bytes of a payload.
     """
 
-    def __init__(self, shared: FixedSum, swapped: bool) -> None:
+    def __init__(self, shared: FixedSum, swapped: bool, cell_elements: int) -> None:
         fixed = shared.fixed
         self.shared = shared
         self.datatype = int(fixed.datatype)
@@ -438,11 +452,12 @@ class Fixed:
         assert some is not None
         self.item = some.itemsize
         self._scratch = np.empty(BLOCK, np.float32)
+        self._stage = np.empty(cell_elements * self.item, np.uint8)
         self._swapped = swapped
         self._words = np.array(
             [
                 fixed.bits, fixed.low_bits, fixed.words, self.item, self.datatype, swapped,
-                _address(shared.exponents), _address(self._scratch),
+                _address(shared.exponents), _address(self._scratch), _address(self._stage),
             ],
             np.int64,
         )  # fmt: skip

@@ -49,7 +49,8 @@ CELL: Final = np.dtype(
     [
         ("body", "u8"), ("sink", "u8"), ("coding", "u8"), ("element", "i8"), ("sent", "f8"), ("last", "f8"),
         ("length", "i4"), ("imm", "u4"), ("crc", "u4"), ("wire", "i4"), ("expected", "i4"), ("sink_swap", "i4"),
-        ("result", "u4"), ("state", "u1"), ("lands", "u1"), ("resent", "u1"), ("ce", "u1"),
+        ("result", "u4"), ("state", "u1"), ("lands", "u1"), ("streams", "u1"), ("resent", "u1"),
+        ("ce", "u1"),
     ]
 )  # fmt: skip
 
@@ -121,6 +122,7 @@ def enter_block(
     element: Word,
     item: Word,
     wire: Word,
+    streams: bool,
 ) -> Word:
     """Put the cells of a block into the ring, behind the last; they are not sent yet. False for a senseless block.
 
@@ -138,6 +140,7 @@ def enter_block(
         cell.imm, cell.lands, cell.length = np.uint32(imm), 1, NONE
         cell.expected = length if expect else 0
         cell.sink, cell.sink_swap = np.uint64(sink) + moved if sink else np.uint64(0), sink_swap
+        cell.streams = streams
         cell.coding, cell.element, cell.wire = np.uint64(coding), element + i * elements, wire
         if source:
             cell.length = length
@@ -196,14 +199,21 @@ def _event(w: Any, kind: Word, number: Word, cell: Any, payload: Word, length: W
 
 @compiled
 def arrived(w: Any, number: Word, imm: Word, payload: Word, length: Word, ce: bool) -> None:
-    """The result of an outstanding cell is here, `length` bytes (0: none) at the address `payload`."""
+    """The result of an outstanding cell is here, `length` bytes (0: none) at the address `payload`.
+
+    The caller sees to a `fence` before anybody is told.
+    """
     a = w.agent[0]
     cell = w.ring[number & a.mask]
     cell.result, cell.ce = np.uint32(imm), ce
     agrees = not imm & ERR_BIT and (np.uint32(imm) ^ cell.imm) & np.uint32(AGREEMENT_MASK) == 0
     if cell.lands and agrees and length == cell.expected:
         if cell.sink and length and cell.coding:
-            fixed.dequantize(cell.coding, cell.element, payload, cell.sink, length // cell.wire)
+            fixed.dequantize(
+                cell.coding, cell.element, payload, cell.sink, length // cell.wire, cell.streams != 0
+            )
+        elif cell.sink and length and cell.streams:
+            calls.stream(cell.sink, payload, length // cell.sink_swap, cell.sink_swap)
         elif cell.sink and length:
             calls.swap_copy(cell.sink, payload, length // cell.sink_swap, cell.sink_swap)
         cell.state = LANDED

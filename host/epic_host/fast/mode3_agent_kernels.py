@@ -10,6 +10,7 @@ from epic_host.fast import landing, rto
 from epic_host.fast.compiled import Word, compiled
 from epic_host.fast.frames import INDEX, NO_EDGE
 from epic_host.fast.landing import OUTSTANDING, world_at
+from epic_host.fast.streams import fence
 from epic_models.reference.mode3 import Mode3Agent
 from epic_spec.psn import HALF, MASK
 from epic_spec.tables import Opcode
@@ -68,6 +69,7 @@ def work(address: Word, arena: Word, first: Word, stop: Word, now: float) -> Wor
             payload = np.uint64(arena) + np.uint64(frame.offset)
             _take(w, number, frame.word, payload, frame.length, frame.ce, now)
     _set_timer(w)
+    fence()
     return done
 
 

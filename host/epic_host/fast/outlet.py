@@ -23,6 +23,8 @@ from epic_models.reference.operation import Operation, Part, Run
 # What is encoded at once: more is faster, up to what second-level caches hold.
 _STAGE_BYTES: Final = 128 << 10
 _STAGE_CELLS: Final = 64
+# Arrays from here on are written past the cache: second-level caches have 1 or 2 MiB, where the agent's store is too.
+_LARGE_BYTES: Final = 1 << 20
 # A NULL cell's memory: none is read or written.
 _NOTHING: Final = 1
 
@@ -69,6 +71,7 @@ class Outlet:
         self._fixed: Fixed | None = None
         self._coding: Fixed | None = None
         self._item = 1
+        self._streams = False
         # What is encoded: elements from `_staged` on.
         self._stage: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._staged = self._staged_stop = 0
@@ -111,7 +114,7 @@ class Outlet:
         self._await(landing)
         return Block(
             part.imm, cells, each, last, source, swap, sink, self._swap if sink else 1, run.receives,
-            self._coding, start,
+            self._coding, start, self._streams,
         )  # fmt: skip
 
     def pull(self) -> Cell | None:
@@ -129,7 +132,9 @@ class Outlet:
         self._swap, self._coding = 1, None
         if isinstance(coding, Exponents | Specials | Quantized):
             if self._fixed is None:
-                self._fixed = Fixed(coding.shared, self._swapped)
+                # The first stage's cells may have less than a word more.
+                most = (coding.cell_elements + 1) * coding.element_bytes
+                self._fixed = Fixed(coding.shared, self._swapped, most // (4 * coding.shared.fixed.words))
             if isinstance(coding, Quantized):
                 arrays, self._coding, self._item = coding.shared.buffers, self._fixed, self._fixed.item
         elif arrays is not None and self._swapped:
@@ -137,6 +142,7 @@ class Outlet:
         self._direct = arrays is not None
         if arrays is not None:
             self._send, self._recv = _bases(arrays, self._item)
+            self._streams = arrays.recv is not None and arrays.recv.nbytes >= _LARGE_BYTES
 
     def _source(self, part: Part, coding: Coding) -> tuple[int, int]:
         """Where payloads are that are not the caller's elements, and 1: there is nothing to swap. (0, 1): NULL."""

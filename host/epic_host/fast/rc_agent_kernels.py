@@ -14,6 +14,7 @@ from epic_host.fast import landing, rc
 from epic_host.fast.compiled import Word, compiled
 from epic_host.fast.frames import EDGE, INDEX, NO_EDGE
 from epic_host.fast.queues import DEPARTURES
+from epic_host.fast.streams import fence
 from epic_host.fast.wire import ACK
 from epic_host.fast.world import Shape
 from epic_spec.packets import NULL_BIT
@@ -79,6 +80,7 @@ def work(address: Word, arena: Word, first: Word, stop: Word, now: float) -> int
             done = i
             break
     w.cells.agent[0].timer = rc.next_deadline(end)
+    fence()
     return done
 
 

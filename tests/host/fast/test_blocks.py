@@ -131,6 +131,7 @@ class Couple:
             imm if sends else imm | NULL_BIT, count, cell_bytes, last_bytes,
             source=source.ctypes.data if sends else 0, swap=rng.choice([1, swap]),
             sink=0 if sink is None else sink.ctypes.data, sink_swap=rng.choice([1, swap]), expect=expects,
+            streams=rng.random() < 0.5,
         )  # fmt: skip
         cells = []
         for i in range(count):
@@ -171,7 +172,7 @@ class Couple:
         block = Block(
             self.imm(), count, each * wire, last * wire,
             source=values[first:].ctypes.data, sink=target.ctypes.data, expect=True,
-            coding=both.fixed, element=first,
+            coding=both.fixed, element=first, streams=rng.random() < 0.5,
         )  # fmt: skip
         cells = []
         for start in range(first, size, each):

@@ -71,7 +71,7 @@ class Both:
         params = GroupParams(group=1, mode=3, world_size=2, byte_order=order, datatypes=("INT32",))
         buffers = Buffers(values, values if target is None else target)
         shared = FixedSum(FixedPoint(datatype, ranks), buffers, values.size, (3, values.size), "a call")
-        fixed = Fixed(shared, order == "big")
+        fixed = Fixed(shared, order == "big", values.size)
         codings = Exponents(shared, params), Specials(shared, params), Quantized(shared, params)
         return cls(datatype, shared, params, fixed, *codings)
 
@@ -96,7 +96,9 @@ class Both:
         words = np.frombuffer(payload, np.uint8)
         target = self.shared.buffers.target(start, stop)
         assert target is not None
-        module.dequantize_at(self.fixed.address, start, words.ctypes.data, target.ctypes.data, stop - start)
+        module.dequantize_at(
+            self.fixed.address, start, words.ctypes.data, target.ctypes.data, stop - start, stop % 2 == 0
+        )
 
 
 def spans(rng: random.Random, size: int) -> list[tuple[int, int]]:

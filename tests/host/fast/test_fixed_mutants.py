@@ -1,4 +1,7 @@
-"""Faults planted in compiled fixed point are each seen by a test, with `EPIC_EXAMPLES` above 1."""
+"""Faults planted in compiled fixed point and in stores past the cache are each seen by a test.
+
+With `EPIC_EXAMPLES` above 1, for compiling a fault takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ ALL = int(os.environ.get("EPIC_EXAMPLES", "1")) > 1
 
 FIXED = "test_fixed.py"
 BLOCKS = "test_blocks.py"
+LANES = "test_lanes.py"
 
 # What is wrong: (module, text, what stands there instead, the tests that see it).
 MUTANTS = {
@@ -50,6 +54,11 @@ MUTANTS = {
     ),
     "sums land as they are": (
         "landing", "if cell.sink and length and cell.coding:", "if False:", BLOCKS,
+    ),
+    "streamed words are not swapped": ("streams", "    if size == 4:\n", "    if size == 5:\n", LANES),
+    "a line too many is streamed": ("streams", "lines = (n * size - head)", "lines = (n * size + 64 - head)", LANES),
+    "what is before the first line is left": (
+        "streams", "    swap_copy(to, from_, head // size, size)\n", "", LANES,
     ),
 }  # fmt: skip
 

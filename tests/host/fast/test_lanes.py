@@ -7,7 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from epic_host.fast import lanes
+from epic_host.fast import calls, lanes
+from epic_host.fast.compiled import compiled
+from epic_host.fast.streams import fence
 from epic_models.reference import numerics
 from epic_spec.tables import Datatype, Operator
 
@@ -143,3 +145,26 @@ def test_swapping(size):
     target = np.zeros(64 * size, np.uint8)
     lanes.swap_copy(address(target), address(source), 64, size)
     assert target.tobytes() == source.view(f"u{size}").byteswap().tobytes()
+
+
+@compiled
+def _stream(target, source, n, size):
+    calls.stream(np.uint64(target), np.uint64(source), n, size)
+    fence()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_streamed_bytes_are_those_that_are_copied(size):
+    """Whatever the addresses and the length; nothing is written before or behind them."""
+    rng = np.random.default_rng(size)
+    source = rng.integers(0, 256, 1000, dtype=np.uint8)
+    streamed = 0
+    for _ in range(300):
+        n, at, to = int(rng.integers(0, 800 // size)), int(rng.integers(0, 64)), int(rng.integers(0, 128))
+        to -= (to % size) * int(rng.integers(0, 2))
+        target, wanted = np.full(1100, 0xEE, np.uint8), np.full(1100, 0xEE, np.uint8)
+        wanted[to : to + n * size] = source[at : at + n * size].reshape(-1, size)[:, ::-1].reshape(-1)
+        _stream(address(target) + to, address(source) + at, n, size)
+        assert target.tobytes() == wanted.tobytes()
+        streamed += n * size >= 128
+    assert streamed > 100

@@ -81,7 +81,10 @@ MUTANTS = {
     "a result of a cell to come is taken": (AGENT, "elif number >= a.next:", "elif number > a.next:", BLOCKS),
     "results land whatever they say": ("landing", "if cell.lands and agrees and", "if cell.lands and", BLOCKS),
     "results land at any length": ("landing", "and length == cell.expected:", "and length <= cell.expected:", BLOCKS),
-    "results are not swapped": ("landing", "length // cell.sink_swap, cell.sink_swap)", "length, 1)", BLOCKS),
+    "results are not swapped": (
+        "landing", "calls.swap_copy(cell.sink, payload, length // cell.sink_swap, cell.sink_swap)",
+        "calls.swap_copy(cell.sink, payload, length, 1)", BLOCKS,
+    ),
     "contributions are not swapped": ("landing", "moved, length // swap, swap)", "moved, length, 1)", BLOCKS),
     "the last cell is as long as the others": ("landing", "last_bytes if i == cells - 1 else cell_bytes",
                                                "cell_bytes", BLOCKS),

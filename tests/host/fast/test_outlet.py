@@ -65,7 +65,9 @@ def land(part: Block, payload: bytes) -> None:
         ctypes.memmove(part.sink, data, len(data))
         return
     words = np.frombuffer(payload, np.uint8)
-    fixed.dequantize_at(coding.address, part.element, words.ctypes.data, part.sink, len(words) // coding.wire)
+    fixed.dequantize_at(
+        coding.address, part.element, words.ctypes.data, part.sink, len(words) // coding.wire, part.streams
+    )
 
 
 class Landing:
@@ -172,6 +174,28 @@ class BlockTree(Tree):
             if poison is not None:
                 self.sent[rank].append(poison)
         return True
+
+
+@pytest.mark.parametrize("datatypes", [ALL, ("INT32",)], ids=["native", "fixed point"])
+@pytest.mark.parametrize(("count", "streams"), [((1 << 18) - 1, False), (1 << 18, True)])
+def test_results_of_large_arrays_go_past_the_cache(
+    count: int, streams: bool, datatypes: tuple[str, ...]
+) -> None:
+    params = group(1, datatypes=datatypes, payload_bytes=8192)
+    values = np.ones(count, np.float32)
+    operation = plan(
+        "all_reduce", values, values, operator=Operator.SUM, datatype=Datatype.FP32, rank=0, world_size=1,
+        params=params, tag=0,
+    )  # fmt: skip
+    outlet = Outlet(operation, "big")
+    seen = []
+    while (block := outlet.next(1000)) is not None:
+        seen.append(block.streams)
+        for i in range(block.cells):
+            outlet.deliver(cells_of(block.part(i, 1))[0].payload)
+    assert operation.finished
+    # The cells before a fixed-point sum have no large array.
+    assert (True in seen) == streams
 
 
 def both_ways(params: GroupParams, make: Callable[[int], tuple[Operation, Any]], **how: Any) -> None:
@@ -326,6 +350,7 @@ def test_results_land_in_the_callers_array_itself() -> None:
     assert (block.cells, block.cell_bytes, block.last_bytes) == (7, P, 16)
     assert (block.source, block.sink) == (values.ctypes.data, target.ctypes.data)
     assert block.swap == block.sink_swap == 4
+    assert not block.streams
     assert Outlet(operation, "big").next(100) is None
 
 
@@ -448,12 +473,12 @@ def _mutants() -> dict[str, Any]:
         return source(self, part, coding)
 
     def any_element(*values: Any) -> Block:
-        return Block(*values[:-1], 0)
+        return Block(*values)._replace(element=0)
 
     init = fixed.Fixed.__init__
 
-    def another_scale(self: fixed.Fixed, shared: Any, swap: bool) -> None:
-        init(self, shared, swap)
+    def another_scale(self: fixed.Fixed, shared: Any, *others: Any) -> None:
+        init(self, shared, *others)
         self._words[0] -= shared.count > 900
 
     return {
