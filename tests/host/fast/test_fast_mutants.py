@@ -74,8 +74,8 @@ MUTANTS = {
     ),
     "a long result is dropped in silence": ("rc_agent_kernels", "        rc.refuse(w, end, _INVALID)\n", "", AGENT),
     "the timer is not set again": (
-        "rc_agent_kernels", "    w.cells.agent[0].timer = rc.next_deadline(end)\n    return done",
-        "    return done", AGENT,
+        "rc_agent_kernels", "    w.cells.agent[0].timer = rc.next_deadline(end)\n    fence()\n",
+        "    fence()\n", AGENT,
     ),
 }  # fmt: skip
 
