@@ -1,6 +1,6 @@
 // What a FIFO promises: words come out in the order in which they were stored, each once, none before it was
 // committed and none that was taken back; it never overflows or runs empty by mistake; and a word that may be read is
-// offered within two cycles, three with REGISTER.
+// offered within two cycles, and one more for each register behind the memory.
 //
 // One word is watched, any: the solver picks when. How many words are in front of it says when its turn comes.
 
@@ -76,9 +76,9 @@ always @(posedge clk) if (started) begin
 end
 
 // Cycles in which a released word was not offered.
-reg [1:0] waited = 0;
+reg [2:0] waited = 0;
 always @(posedge clk) if (started)
-    waited <= (released != 0 && !out_valid && waited != 2'd3) ? waited + 1'b1 : 0;
+    waited <= (released != 0 && !out_valid && waited != 3'd7) ? waited + 1'b1 : 0;
 
 reg             held = 1'b0;
 reg [WIDTH-1:0] held_data;

@@ -36,16 +36,16 @@ localparam integer INDEX_W = $clog2(DEPTH);
 
 reg [WIDTH-1:0] memory [0:DEPTH-1];
 
-// Pointers have one bit more than an index, so that full and empty differ. Between `read` and `ripe` are the words
-// that may leave, between `ripe` and `write` those that are too young.
+// Pointers have one bit more than an index, so that full and empty differ. From `read` on so many words are old enough
+// to leave: counted, for that there is one is then known with less logic than pointers would take to be compared.
 reg [INDEX_W:0] write_reg;
-reg [INDEX_W:0] ripe_reg;
 reg [INDEX_W:0] read_reg;
+reg [INDEX_W:0] ripe_reg;
 
 wire write = in_valid && in_ready;
 wire read = out_valid && out_ready;
 
-assign out_valid = ripe_reg != read_reg;
+assign out_valid = ripe_reg != {(INDEX_W + 1) {1'b0}};
 assign out_data = memory[read_reg[INDEX_W-1:0]];
 
 generate
@@ -85,8 +85,11 @@ always @(posedge clk) begin
         memory[write_reg[INDEX_W-1:0]] <= in_data;
         write_reg <= write_reg + 1'b1;
     end
-    if (ripens) begin
+    if (ripens && !read) begin
         ripe_reg <= ripe_reg + 1'b1;
+    end
+    if (read && !ripens) begin
+        ripe_reg <= ripe_reg - 1'b1;
     end
     if (read) begin
         read_reg <= read_reg + 1'b1;

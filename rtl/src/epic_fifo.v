@@ -9,8 +9,9 @@ module epic_fifo #(
     parameter WIDTH = 32,
     parameter DEPTH = 16,   // words, a power of two, at least 2
     parameter PACKET = 0,   // 1: words are released by commit; 0: at once
-    // 1: a register behind the RAM, for a word more and a cycle more. Block RAM gives its word late in the cycle; with the
-    // register all of the next one is left for what is done with it.
+    // Registers behind the RAM, 0 to 2: each for a word more and a cycle more. Block RAM gives its word late in the cycle:
+    // with one, all of the next cycle is left for what is done with it. With two the first can stand beside the RAM, and
+    // the way from there to where the word is wanted has a cycle of its own.
     parameter REGISTER = 0,
     parameter ADDR_W = $clog2(DEPTH)
 ) (
@@ -33,50 +34,79 @@ module epic_fifo #(
 `EPIC_CHECK(g_check_depth, DEPTH >= 2 && (DEPTH & (DEPTH - 1)) == 0,
     ("epic_fifo: DEPTH is %0d, expected a power of two from 2", DEPTH))
 
-`EPIC_CHECK(g_check_register, REGISTER == 0 || REGISTER == 1,
-    ("epic_fifo: REGISTER is %0d, expected 0 or 1", REGISTER))
+`EPIC_CHECK(g_check_register, REGISTER >= 0 && REGISTER <= 2,
+    ("epic_fifo: REGISTER is %0d, expected 0 to 2", REGISTER))
 
 // One bit more than an address, so that full and empty differ.
 reg [ADDR_W:0] write_reg, commit_reg, read_reg;
 reg            valid_reg;  // of the word in the RAM's read register
 wire           taken;      // that word leaves it, if it is there
 
-wire            full = write_reg == {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]};
+wire            full;
+wire            some;      // words in memory that may be read
 wire            store = in_valid && !full;
 wire [ADDR_W:0] write_next = write_reg + {{ADDR_W{1'b0}}, store};
-wire [ADDR_W:0] released = PACKET != 0 ? commit_reg : write_reg;
-wire            fetch = (!valid_reg || taken) && released != read_reg;
+wire            fetch = (!valid_reg || taken) && some;
 
 assign in_ready = !full;
-assign room = {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]} - write_reg;
 
-wire [WIDTH-1:0] ram_data;
+// Without packets `room` is a register: whether there is room, or a word, is not to wait for comparing the pointers.
+generate
+    if (PACKET != 0) begin : g_packet
+        assign full = write_reg == {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]};
+        assign some = commit_reg != read_reg;
+        assign room = {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]} - write_reg;
+    end
+    else begin : g_words
+        reg [ADDR_W:0] room_reg;
+        assign full = room_reg == {ADDR_W + 1{1'b0}};
+        assign some = !room_reg[ADDR_W];
+        assign room = room_reg;
+        always @(posedge clk) begin
+            if (store && !fetch) room_reg <= room_reg - 1'b1;
+            if (fetch && !store) room_reg <= room_reg + 1'b1;
+            if (rst) room_reg <= DEPTH[ADDR_W:0];
+        end
+    end
+endgenerate
 
-epic_ram #(.WIDTH(WIDTH), .DEPTH(DEPTH)) ram (
+// The words behind the memory, from its own register (0) to the output: each moves on as soon as there is a place
+// somewhere in front of it.
+wire [REGISTER:0]             stage_valid;
+wire [(REGISTER+1)*WIDTH-1:0] stage_data;
+
+assign stage_valid[0] = valid_reg;
+assign out_valid = stage_valid[REGISTER];
+assign out_data = stage_data[WIDTH*REGISTER +: WIDTH];
+
+// The word that is read is never the one that is written: there is none to be read, or no room to write.
+epic_ram #(.WIDTH(WIDTH), .DEPTH(DEPTH), .ANY(1)) ram (
     .clk(clk),
     .write(store), .write_addr(write_reg[ADDR_W-1:0]), .write_data(in_data),
-    .read(fetch), .read_addr(read_reg[ADDR_W-1:0]), .read_data(ram_data)
+    .read(fetch), .read_addr(read_reg[ADDR_W-1:0]), .read_data(stage_data[0 +: WIDTH])
 );
 
+genvar r;
 generate
-    if (REGISTER != 0) begin : g_register
+    if (REGISTER == 0) begin : g_taken
+        assign taken = out_ready;
+    end
+    else begin : g_taken
+        assign taken = out_ready || stage_valid[REGISTER:1] != {REGISTER{1'b1}};
+    end
+    for (r = 1; r <= REGISTER; r = r + 1) begin : g_register
         reg             out_valid_reg;
         reg [WIDTH-1:0] out_data_reg;
-        assign taken = !out_valid_reg || out_ready;
-        assign out_valid = out_valid_reg;
-        assign out_data = out_data_reg;
+        wire            free = out_ready || stage_valid[REGISTER:r] != {REGISTER - r + 1{1'b1}};
+        assign stage_valid[r] = out_valid_reg;
+        assign stage_data[WIDTH*r +: WIDTH] = out_data_reg;
         always @(posedge clk) begin
-            if (taken) begin
-                out_valid_reg <= valid_reg;
-                out_data_reg <= ram_data;
+            if (free) begin
+                out_valid_reg <= stage_valid[r-1];
+                out_data_reg <= stage_data[WIDTH*(r-1) +: WIDTH];
             end
             if (rst) out_valid_reg <= 1'b0;
         end
-    end
-    else begin : g_ram
-        assign taken = out_ready;
-        assign out_valid = valid_reg;
-        assign out_data = ram_data;
     end
 endgenerate
 

@@ -1,5 +1,8 @@
 // Mode III, the transitions of spec section 9.2 with the value of a cell of 4.3: from a REQ and the slot that it found to
 // the slot's next state, what is to be done with data (a PASS), and what is counted. Combinational.
+//
+// Of the next state what `write` does not write, and of a PASS what it says of data or frames that there are none of, is
+// left open: so it need not wait for the decision.
 
 `default_nettype none
 
@@ -31,33 +34,33 @@ module epic_m3_decide #(
 
     // What follows from slot and request together.
     input  wire                 older,         // the request's cell than the tag
-    input  wire                 newer,
-    input  wire                 in_turn,       // newer, N after the tag
+    input  wire                 newer,         // not with older
+    input  wire                 in_turn,       // N after the tag
     input  wire                 seen,          // the child's bit is in the bitmap
     input  wire                 full,          // all children's are
     input  wire                 rest,          // all but this one's
     input  wire                 differs,       // held is not the request's agreement part
     input  wire                 longer,        // bytes is not the request's length; where `empty`, no matter
 
-    output reg                  write,         // the slot; its tag becomes the request's cell
-    output reg                  counts,        // a contribution that is not there yet
+    output wire                 write,         // the slot; its tag becomes the request's cell
+    output wire                 counts,        // a contribution that is not there yet
     output wire                 claims,        // the first of a newer cell
     output wire                 sets_length,   // `bytes` becomes that of the request
-    output reg                  next_empty,
-    output reg  [CHILDREN-1:0]  next_bitmap,
-    output reg                  next_done,
-    output reg                  next_congested,
-    output reg                  next_err,
-    output reg                  next_has_record,
-    output reg  [31:0]          next_held,
-    output reg  [13:0]          next_bytes,
+    output wire                 next_empty,
+    output wire [CHILDREN-1:0]  next_bitmap,
+    output wire                 next_done,
+    output wire                 next_congested,
+    output wire                 next_err,
+    output wire                 next_has_record,
+    output wire [31:0]          next_held,
+    output wire [13:0]          next_bytes,
 
     output reg                  pass_valid,
     output reg  [PASS_BITS-1:0] pass,
 
     output reg  [7:0]           outcome,       // COUNTER_*; COUNTERS: none
-    output reg                  completed,
-    output reg                  poisoned,
+    output wire                 completed,
+    output wire                 poisoned,
     output reg  [7:0]           send,          // COUNTER_TX_*; COUNTERS: nothing is sent
     output reg  [6:0]           send_count
 );
@@ -82,69 +85,80 @@ wire        has_beats = req[REQ_HAS_BEATS_LSB];
 wire        keeps_record = req[REQ_RECORD_LSB];
 wire [5:0]  fan_in = req[REQ_FAN_IN_LSB +: REQ_FAN_IN_WIDTH];
 
+// What becomes of the slot is one of three, or nothing. The next request waits for it, so each is said by itself, in few
+// signals, and what the slot becomes is said without them: it is written only when it is one of them.
+wire contribution = kind == KIND_CONTRIBUTION;
+wire equal = !older && !newer;
 wire overrun = newer && req[REQ_GUARD_LSB] && !(in_turn && done);
+wire joins = contribution && equal && !seen;              // one more of the slot's cell
+wire accepts = kind == KIND_RESULT && equal && full && !done;
+assign claims = contribution && newer && !overrun;
+assign counts = claims || joins;
+assign write = claims || joins || accepts;
 
-// The value as the contribution finds it: that of a new cell when it is newer (EPIC-M3-03).
-wire                fresh = newer;
-wire [CHILDREN-1:0] joined = (fresh ? {CHILDREN{1'b0}} : bitmap) | child_bit;
-wire                fills = fresh ? alone : rest;
-wire [31:0]         old_held = fresh ? agreement : held;
-wire [13:0]         old_bytes = fresh ? 14'd0 : bytes;
-wire                first = fresh || empty;   // to have a payload
-wire                old_err = !fresh && err;
-wire                old_record = !fresh && has_record;
-
-// Adding to it (spec section 4.3).
+// Adding the contribution (spec section 4.3): `own` is what it brings along, which is all in a cell that is new
+// (EPIC-M3-03); the rest is between it and the value that is there.
 wire adds = has_bytes && !in_err;
-wire conflict = (!fresh && differs) || (adds && !first && longer);
-wire makes_record = conflict && !old_record && keeps_record;
-wire takes_record = in_err && !conflict && !old_record && keeps_record && record_sized;
-wire new_err = old_err || conflict || in_err || (adds && req[REQ_LACKS_LSB]);
-wire new_record = old_record || makes_record || takes_record;
-wire [13:0] new_bytes = first && adds ? in_bytes : old_bytes;
-wire combines = adds && !new_err;
+wire own_err = in_err || (has_bytes && req[REQ_LACKS_LSB]);
+wire own_record = in_err && record_sized && keeps_record;
+wire conflict = differs || (adds && !empty && longer);
+wire broken = err || conflict;
+wire made = conflict && !has_record && keeps_record;
+wire fills = newer ? alone : rest;
 
-// What of the slot is sent: its value's output, or the result as it came from the parent.
-function [45:0] output_of(input whole, input e, input r, input none, input [31:0] h, input [13:0] b);
-    if (whole) output_of = {h, b};
-    else if (e) output_of = r ? {h | ERR_BIT, RECORD_BYTES} : {h | ERR_BIT | NULL_BIT, 14'd0};
-    else output_of = {none ? h | NULL_BIT : h, b};
-endfunction
+assign next_err = contribution && (own_err || (!newer && broken));
+assign next_has_record = contribution && (own_record || (!newer && (has_record || made)));
+assign next_empty = contribution ? !adds && (newer || empty) : !has_bytes;
+assign next_bitmap = !contribution ? bitmap : newer ? child_bit : bitmap | child_bit;
+assign next_done = !contribution || (fills && root);
+assign next_congested = (congested && !(contribution && newer)) || req[REQ_CE_LSB];
+assign next_held = !contribution ? imm : newer ? agreement : held;
+wire   brings = !contribution || (adds && (newer || (empty && !seen)));  // the length
+assign next_bytes = brings ? in_bytes : newer ? 14'd0 : bytes;
+assign sets_length = accepts || (adds && (claims || (joins && empty)));
+assign completed = counts && fills;
+assign poisoned = (claims && own_err) || (joins && !err && (own_err || conflict));
 
-reg        accepts;     // a result
-reg        use_a;       // the frame's payload goes through the lanes
-reg        make;        // the record does
-reg [1:0]  to;
-reg        to_parent;
-reg [45:0] out;
-reg [3:0]  operation;
-reg        keep;
+// The data: a record is made of a conflict, or the payload goes through the lanes.
+wire combines = adds && !req[REQ_LACKS_LSB];
+wire make = joins && made;
+wire use_a = (claims && (combines || own_record)) || (accepts && has_bytes)
+    || (joins && ((combines && !broken) || (own_record && !conflict && !has_record)));
+wire keep = make || use_a;
+
+// What is sent, if something is: the value's output, or a result as it came from the parent. Of a cell that has its result
+// it is that, `whole`, as the slot has it. What is kept is as long. Who is told alone, is the parent until there is a result.
+wire        reflection = kind == KIND_REFLECTION;
+wire        again = contribution && !newer && seen;
+wire        whole = again && done && !root;
+wire        bad = again ? err && !whole : next_err;
+wire        none = again ? empty && !whole : contribution && next_empty;
+wire        with_record = keeps_record && (again ? has_record : next_has_record);
+wire [31:0] out_imm = next_held | (bad ? ERR_BIT : 32'd0) | ((bad ? !with_record : none) ? NULL_BIT : 32'd0);
+wire [13:0] out_bytes = reflection ? 14'd0 : !bad ? next_bytes : with_record ? RECORD_BYTES : 14'd0;
+wire        to_parent = contribution && (newer || !done);
+
+reg [1:0] to;
+reg [3:0] operation;
 
 always @* begin
-    counts = 1'b0;
-    accepts = 1'b0;
     to = SEND_NOTHING;
-    to_parent = 1'b0;
     outcome = COUNTERS;
-    completed = 1'b0;
     send = COUNTERS;
     send_count = 7'd1;
     case (kind)
         KIND_CONTRIBUTION:
             if (older) outcome = COUNTER_RX_STALE;
             else if (overrun) outcome = COUNTER_DROP_WINDOW;
-            else if (newer || !seen) begin
+            else if (counts) begin
                 outcome = COUNTER_RX_CONTRIBUTION;
-                counts = 1'b1;
-                completed = fills;
-                if (fills && root) begin
+                if (completed && root) begin
                     to = SEND_ALL;
                     send = COUNTER_TX_RESULT;
                     send_count = {1'b0, fan_in} + 7'd1;
                 end
-                else if (fills) begin
+                else if (completed) begin
                     to = SEND_ONE;
-                    to_parent = 1'b1;
                     send = COUNTER_TX_PARTIAL;
                 end
             end
@@ -157,7 +171,6 @@ always @* begin
                 else if (!done && full && child_bit[0]) begin
                     // One child is enough, for none of them can have the result.
                     to = SEND_ONE;
-                    to_parent = 1'b1;
                     send = COUNTER_TX_RESEND;
                 end
             end
@@ -167,7 +180,6 @@ always @* begin
             else if (done) outcome = COUNTER_RX_DUPLICATE;
             else begin
                 outcome = COUNTER_RX_RESULT;
-                accepts = 1'b1;
                 to = SEND_ALL;
                 send = COUNTER_TX_RESULT;
                 send_count = {1'b0, fan_in} + 7'd1;
@@ -179,28 +191,9 @@ always @* begin
         default: outcome = req[REQ_REASON_LSB +: REQ_REASON_WIDTH];
     endcase
 
-    write = counts || accepts;
-    next_bitmap = counts ? joined : bitmap;
-    next_done = accepts || (counts && fills && root);
-    next_congested = (congested && !(counts && fresh)) || req[REQ_CE_LSB];
-    next_err = counts && new_err;
-    next_has_record = counts && new_record;
-    next_held = accepts ? imm : old_held;
-    next_bytes = accepts ? in_bytes : new_bytes;
-    next_empty = accepts ? !has_bytes : first && !adds;
-    poisoned = counts && new_err && !old_err;
-
-    make = counts && makes_record;
-    use_a = (counts && (combines || takes_record)) || (accepts && has_bytes);
-    keep = make || use_a;
-    if (counts && combines && !first) operation = req[REQ_OP_LSB +: REQ_OP_WIDTH];
+    if (joins && combines && !broken && !empty) operation = req[REQ_OP_LSB +: REQ_OP_WIDTH];
     else if (keep) operation = LANE_A;
     else operation = LANE_B;
-
-    if (accepts) out = {imm, in_bytes};
-    else if (counts) out = output_of(1'b0, new_err, new_record && keeps_record, first && !adds, old_held, new_bytes);
-    else out = output_of(done && !root, err, has_record && keeps_record, empty, held, bytes);
-    if (kind == KIND_REFLECTION) out = {imm, 14'd0};
 
     pass_valid = to != SEND_NOTHING || keep || has_beats;
     pass = {PASS_W{1'b0}};
@@ -213,8 +206,8 @@ always @* begin
     pass[PASS_LITTLE_LSB] = req[REQ_LITTLE_LSB];
     pass[PASS_WRITE_LSB] = keep;
     pass[PASS_RECORD_LSB] = make;
-    pass[PASS_HELD_LSB +: PASS_HELD_WIDTH] = old_held;
-    pass[PASS_HELD_BYTES_LSB +: PASS_HELD_BYTES_WIDTH] = old_bytes;
+    pass[PASS_HELD_LSB +: PASS_HELD_WIDTH] = held;
+    pass[PASS_HELD_BYTES_LSB +: PASS_HELD_BYTES_WIDTH] = bytes;
     pass[PASS_OTHER_LSB +: PASS_OTHER_WIDTH] = agreement;
     pass[PASS_OTHER_BYTES_LSB +: PASS_OTHER_BYTES_WIDTH] = adds ? in_bytes : 14'd0;
     pass[PASS_SEND_LSB +: PASS_SEND_WIDTH] = to;
@@ -224,19 +217,13 @@ always @* begin
         : req[REQ_EDGE_LSB +: REQ_EDGE_WIDTH];
     pass[PASS_ROW_LSB +: PASS_ROW_WIDTH] = req[REQ_ROW_LSB +: REQ_ROW_WIDTH];
     pass[PASS_ROWS_LSB +: PASS_ROWS_WIDTH] = req[REQ_ROWS_LSB +: REQ_ROWS_WIDTH];
-    pass[PASS_UP_LSB] = to_parent;
-    pass[PASS_ACK_LSB] = kind == KIND_REFLECTION;
+    pass[PASS_UP_LSB] = to_parent && !root;
+    pass[PASS_ACK_LSB] = reflection;
     pass[PASS_CELL_LSB +: PASS_CELL_WIDTH] = req[REQ_CELL_LSB +: REQ_CELL_WIDTH];
-    pass[PASS_IMM_LSB +: PASS_IMM_WIDTH] = out[45:14];
-    if (to != SEND_NOTHING) pass[PASS_BYTES_LSB +: PASS_BYTES_WIDTH] = out[13:0];
-    else if (make) pass[PASS_BYTES_LSB +: PASS_BYTES_WIDTH] = RECORD_BYTES;
-    else if (keep) pass[PASS_BYTES_LSB +: PASS_BYTES_WIDTH] = in_bytes;
-    pass[PASS_CE_LSB] = kind != KIND_REFLECTION && req[REQ_ECN_LSB]
-        && (write ? next_congested : congested);
+    pass[PASS_IMM_LSB +: PASS_IMM_WIDTH] = out_imm;
+    pass[PASS_BYTES_LSB +: PASS_BYTES_WIDTH] = out_bytes;
+    pass[PASS_CE_LSB] = !reflection && req[REQ_ECN_LSB] && (write ? next_congested : congested);
 end
-
-assign claims = counts && fresh;
-assign sets_length = accepts || (counts && adds && first);
 
 endmodule
 

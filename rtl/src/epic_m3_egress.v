@@ -134,13 +134,29 @@ always @(posedge clk) begin
     beat_count_1 <= beat_count;
 end
 
-wire               wide_valid, wide_ready;
-wire [DATA_W-1:0]  wide_data;
-wire [COUNT_W-1:0] wide_count;
-epic_fifo #(.WIDTH(COUNT_W + DATA_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(1)) payload (
+// With equal widths every beat is one of the port's: no count is stored.
+localparam STORED_W = DATA_W == PORT_W ? DATA_W : COUNT_W + DATA_W;
+wire                wide_valid, wide_ready;
+wire [STORED_W-1:0] stored, wide;
+wire [DATA_W-1:0]   wide_data = wide[DATA_W-1:0];
+wire [COUNT_W-1:0]  wide_count;
+generate
+    if (DATA_W == PORT_W) begin : g_beat
+        /* verilator lint_off UNUSEDSIGNAL */
+        wire unused = &{1'b0, beat_count_1};
+        /* verilator lint_on UNUSEDSIGNAL */
+        assign stored = beat_1;
+        assign wide_count = {COUNT_W{1'b0}};
+    end
+    else begin : g_counted
+        assign stored = {beat_count_1, beat_1};
+        assign wide_count = wide[DATA_W +: COUNT_W];
+    end
+endgenerate
+epic_fifo #(.WIDTH(STORED_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(2)) payload (
     .clk(clk), .rst(rst),
-    .in_valid(beat_push_1), .in_data({beat_count_1, beat_1}), .in_ready(beat_fits), .commit(1'b0), .rewind(1'b0),
-    .out_valid(wide_valid), .out_data({wide_count, wide_data}), .out_ready(wide_ready),
+    .in_valid(beat_push_1), .in_data(stored), .in_ready(beat_fits), .commit(1'b0), .rewind(1'b0),
+    .out_valid(wide_valid), .out_data(wide), .out_ready(wide_ready),
     /* verilator lint_off PINCONNECTEMPTY */  // credit_reg says more
     .room()
     /* verilator lint_on PINCONNECTEMPTY */

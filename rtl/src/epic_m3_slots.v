@@ -184,7 +184,8 @@ end
 // Bit d: the request d ahead is for the same slot. There may be none: it has written nothing then, and bit 1 says so.
 reg [5:1] same_i;
 reg [3:1] same_j;
-reg [2:1] same_k;
+reg       same_k;      // bit 1
+reg       takes_m_k;   // bit 2, and that one writes now: selects the whole state
 always @(posedge clk) begin
     valid_i <= req_valid;
     valid_j <= valid_i;
@@ -197,13 +198,15 @@ always @(posedge clk) begin
     req_l <= req_k;
     same_i <= {slot_h == slot_m, slot_h == slot_l, slot_h == slot_k, slot_h == slot_j, slot_h == slot_i};
     same_j <= same_i[3:1];
-    same_k <= {same_j[2], same_j[1] && valid_k};
+    same_k <= same_j[1] && valid_k;
+    takes_m_k <= same_j[2] && write_l;
     if (rst) begin
         valid_i <= 1'b0;
         valid_j <= 1'b0;
         valid_k <= 1'b0;
         valid_l <= 1'b0;
         valid_m <= 1'b0;
+        takes_m_k <= 1'b0;
     end
 end
 
@@ -250,7 +253,7 @@ always @(posedge clk) begin
 end
 
 // ----------------------------------------------------------------------------------------------------- k: compared
-wire [STATE_W-1:0]  slot_state_k = same_k[2] && write_m ? state_m : state_k;
+wire [STATE_W-1:0]  slot_state_k = takes_m_k ? state_m : state_k;
 wire [23:0]         tag_k = slot_state_k[S_TAG +: 24];
 wire [CHILDREN-1:0] bitmap_k = slot_state_k[S_BITMAP +: CHILDREN];
 /* verilator lint_off UNUSEDSIGNAL */  // only the sign
@@ -276,10 +279,10 @@ reg [CHILDREN-1:0] bit_l;
 wire               next_done, next_congested, next_err, next_has_record, next_empty, completed_l;
 
 // What the request in l does to the slot of the one in k.
-wire writes = same_k[1] && write_l;
-wire claims = same_k[1] && claims_l;
-wire joins = same_k[1] && counts_l && !claims_l;
-wire sets_length = same_k[1] && sets_length_l;
+wire writes = same_k && write_l;
+wire claims = same_k && claims_l;
+wire joins = same_k && counts_l && !claims_l;
+wire sets_length = same_k && sets_length_l;
 always @(posedge clk) begin
     state_l <= slot_state_k;
     use_m_l <= writes;
