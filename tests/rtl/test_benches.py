@@ -1,4 +1,5 @@
-"""Benches of rtl/tb and mutants that they kill: a sample, or with EPIC_RTL=full all that are small (needs.py).
+"""Benches of rtl/tb and mutants that they kill: a sample, with fewer random steps, or with EPIC_RTL=full all that are
+small, whole (needs.py).
 
 The full matrix of configurations is `epic check rtl --level verify`.
 """
@@ -49,7 +50,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(560)]
 @pytest.mark.parametrize(("folder", "simulator", "parameters"), RUNS)
 def test_bench(folder, simulator, parameters) -> None:
     need(simulator)
-    assert run(mutants.bench_of(folder), parameters, simulator).passed
+    assert run(mutants.bench_of(folder), parameters, simulator, brief=not FULL).passed
 
 
 def test_the_sample_names_benches_that_exist() -> None:

@@ -83,6 +83,64 @@ def test_nothing_comes_after_a_device_has_settled(engine: RtlDevice) -> None:
         assert engine.sent() == []
 
 
+def test_what_a_frame_causes_leaves_before_a_device_is_taken_for_quiet(engine: RtlDevice) -> None:
+    """The core is looked at when nothing has moved for so long; what it has given away then must be seen at a port."""
+    longest = 0
+    for port, frame in contributions(engine, 1, [0, 1, 2], 2, payload_bytes=64):
+        engine.model.push(port, frame)
+        engine.model.run(500)
+        while (entered := engine.model.entered()) is not None:
+            last_in = entered.last
+        while (sent := engine.model.pop()) is not None:
+            longest = max(longest, sent.first - last_in)
+    assert 0 < longest < engine.quiet
+
+
+def test_counters_are_read_again_when_something_has_happened(engine: RtlDevice) -> None:
+    """They are read once while the engine stands still, whatever is asked meanwhile; what may count ends that."""
+    first, second, late, *_ = contributions(engine, 1, [0, 1], 2)
+    engine.process(*first)
+    before = engine.counters()
+    cycle = engine.model.cycles()
+    assert engine.counters() == before and engine.model.cycles() == cycle
+    engine.status(1)
+    cycle = engine.model.cycles()
+    assert engine.counters() == before and engine.model.cycles() == cycle
+
+    engine.process(*second)
+    assert engine.counters()["rx_frames"] == 2
+    engine.model.push(*late)
+    seen = {engine.counters()["rx_frames"] for _ in range(50)}  # while it is on its way, nobody waits for it
+    assert seen == {2, 3}
+    engine.reset()
+    assert engine.counters()["rx_frames"] == 0
+
+
+def test_counters_are_read_again_when_a_timer_has_run() -> None:
+    need("verilator")
+    engine = device(2)
+    engine.reset()
+    for port, frame in contributions(engine, 1, [0, 1], 1, rto_initial_us=20000):
+        engine.process(port, frame)
+    before = engine.counters()["tx_retransmission"]
+    engine.pass_time(15000)
+    cycle = engine.model.cycles()
+    assert engine.counters()["tx_retransmission"] == before and engine.model.cycles() == cycle
+    engine.pass_time(10000)
+    assert engine.counters()["tx_retransmission"] == before + 2
+
+
+def test_a_port_that_is_held_leaves_the_engine_at_work(engine: RtlDevice) -> None:
+    """What waits for the port is no work that ends, so it is not waited for, and what is counted may change."""
+    engine.model.hold(0, held=True)
+    for port, frame in contributions(engine, 1, [0, 1], 1):
+        engine.process(port, frame)
+    assert not engine.model.still
+    engine.model.hold(0, held=False)
+    assert len(engine.settle()) >= 1
+    assert engine.model.still
+
+
 def test_a_group_that_was_removed_leaves_its_place(engine: RtlDevice) -> None:
     for number in range(1, 40):
         frames = contributions(engine, number, [0, 1, 2], 1)

@@ -147,6 +147,8 @@ def run(
                     "EPIC_FIGURES": str(figures),
                     "EPIC_PARAMETERS": json.dumps(dict(parameters)),
                     "EPIC_BRIEF": "1" if brief else "",
+                    # One failure is all that is asked of a mutant.
+                    "COCOTB_MAX_FAILURES": "0" if mutant is None else "1",
                 },
             )
         result = _result(results, figures)

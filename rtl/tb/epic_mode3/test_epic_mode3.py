@@ -195,6 +195,10 @@ class TB:
             for at, (one, other) in enumerate(zip(got, self.expected[p], strict=True)):
                 assert one == other, f"port {p}, frame {at}: {one.hex()}, expected {other.hex()}"
 
+    async def overflows(self) -> list[int]:
+        """Frames that each port has lost for want of room."""
+        return [await self.read(registers.PORT + 16 * port) for port in range(PORTS)]
+
     async def check_counters(self, failed: int = 0) -> None:
         """They are those of the golden engine, but for frames that failed to leave; no port has lost one that came."""
         got = {name: await self.read(registers.COUNTER + 4 * at) for at, name in enumerate(COUNTERS)}
@@ -204,6 +208,11 @@ class TB:
         assert not differ, f"counters (got, expected): {differ}"
         for port, what in product(range(PORTS), (0, 4, 8)):  # overflow, bad frames, forwarded ones
             assert await self.read(registers.PORT + 16 * port + what) == 0, f"port {port}, counter {what}"
+
+
+def pace(payload: int) -> int:
+    """Cycles from the start of a frame to that of the next, as the wire and the core's share of a port allow them."""
+    return max(-(-(HEADERS + payload + ICRC) // BYTES), PORTS * -(-payload * 8 // CORE_W))
 
 
 class Group:
@@ -279,10 +288,9 @@ async def frames_back_to_back_on_all_ports(dut, payload: int) -> None:
     await tb.start()
     group = await tb.install()
     beats = -(-(HEADERS + payload + ICRC) // BYTES)
-    share = PORTS * -(-payload * 8 // CORE_W)  # of the core's beats
     cells = 100
     for port in tb.ports:
-        port.every = max(beats, share)
+        port.every = pace(payload)
     for cell in range(cells):
         for port, frame in frames_of(tb.choice, group, cell, 0, payload):
             tb.push(port, frame)
@@ -412,7 +420,11 @@ async def a_stale_frame_and_a_new_one_in_one_slot_at_once(dut) -> None:
 @cocotb.test()
 async def a_port_that_stops_for_a_while(dut) -> None:
     """It is waited for once. Then the others go on at full rate, what is for it is lost and counted, and when it works
-    again nothing of that is left: what was lost comes when it is asked for."""
+    again nothing of that is left: what was lost comes when it is asked for.
+
+    Six largest cells, as fast as the core takes them: three fill the queue of the port that stopped, the others wait at
+    the ports they came from, which have room for four.
+    """
     tb = TB(dut)
     await tb.start()
     group = await tb.install()
@@ -420,6 +432,8 @@ async def a_port_that_stops_for_a_while(dut) -> None:
     barriers, full, fast, last = ([next(cells) for _ in range(count)] for count in (4, 6, 32, 4))
 
     async def run(numbers: list[int], kind: int, size: int, quiet: int = QUIET) -> None:
+        for port in tb.ports:
+            port.every = pace(size)
         for cell in numbers:
             for port, frame in frames_of(tb.choice, group, cell, kind, size):
                 tb.push(port, frame)
@@ -432,20 +446,20 @@ async def a_port_that_stops_for_a_while(dut) -> None:
     assert len(tb.ports[0].left) < len(tb.expected[0]), "nobody waits for the port"
     # While it is waited for: replays for the others, more than the queues of passes hold, or a port's queue of jobs.
     said = descriptor(ALLREDUCE, Operator.NONE, tag=barriers[0] % 64)
+    for port in tb.ports:
+        port.every = pace(0)
     for number in range(56):
         port = number % stopped
         tb.push(port, group.frame(port, barriers[0], said))
     # What was pushed is at work for a while, in which nothing leaves either, before the port is waited for.
     await tb.settle(PATIENCE + 200 + QUIET)
+    assert await tb.overflows() == [0] * PORTS, "what waits behind the port that stopped does not fit"
     for port in range(stopped):
         assert not _missing(tb, port), "the port was not given up"
 
     # Given up: it costs the others nothing.
     size = min(MTU, 256)
-    beats, share = -(-(HEADERS + size + ICRC) // BYTES), PORTS * -(-size * 8 // CORE_W)
     before = len(tb.ports[0].left), len(tb.ports[0].entered)
-    for port in tb.ports:
-        port.every = max(beats, share)
     await run(fast, 0, size, 400)
     outs = [frame.first for frame in tb.ports[0].left[before[0] :]]
     ins = [frame.first for frame in tb.ports[0].entered[before[1] :]]

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from epic_models.reference.group import EngineGroup
 from epic_testbed.rtl import registers, tables2
-from epic_testbed.rtl.device import QUIET, RtlDevice
+from epic_testbed.rtl.device import RtlDevice
 from epic_testbed.rtl.tables import Command, Placed, command
 
 # Cycles after the scan of all timers in which the first packet of one that is due is on its way.
@@ -31,7 +31,10 @@ class Mode2Device(RtlDevice):
         """Lets time pass at once; the frames that timers send then. A timer that is due earlier is as late as that."""
         while microseconds > 0:
             step = min(microseconds, _LONGEST_US)
-            self._run([command("TABLE_TIME", 0, step, 1)])
+            due = self.next_timer()
+            tell = command("TABLE_TIME", 0, step, 1)
+            registers.execute(self.model, tell, asks=due is None or due > step)
+            registers.finish(self.model)
             self.now_us += step
             microseconds -= step
             # The scan finds them one after another; each is set anew or stopped when it has been served.
@@ -39,14 +42,14 @@ class Mode2Device(RtlDevice):
                 if self.next_timer() != 0:
                     break
                 self.model.run(2 * self.shape.edges + _MARGIN)
-                self.model.settle(QUIET)
+                self.model.settle(self.quiet)
         return self.sent()
 
     def failed_edges(self, number: int) -> tuple[str, ...]:
         """The edges in error of a group."""
         placed, failed = self._installed(number), []
         for index, end in zip(placed.edges, placed.ends, strict=True):
-            self._run([command("TABLE_EDGE_READ", index)])
+            registers.execute(self.model, command("TABLE_EDGE_READ", index), asks=True)
             if registers.edge_failed(self.model):
                 failed.append(end.name)
         return tuple(failed)

@@ -32,7 +32,11 @@ class Entered:
 
 
 class RtlModel:
-    """One instance of a library made by `build.library`."""
+    """One instance of a library made by `build.library`.
+
+    `still`: nothing is under way, so what the registers count stays as it is for as long as `moves` does. To read a
+    register takes four cycles, and half of what tests simulated was counters, read twice.
+    """
 
     def __init__(self, path: Path, trace: Path | None = None) -> None:
         self._library = _functions(ctypes.CDLL(str(path)))
@@ -41,6 +45,13 @@ class RtlModel:
             raise DutError(f"{path}: the model could not be made")
         self._handle: int | None = handle
         self._buffer = ctypes.create_string_buffer(_LONGEST)
+        self.still = False
+        self.moves = 0
+        self._held = 0
+
+    def _move(self) -> None:
+        self.still = False
+        self.moves += 1
 
     def close(self) -> None:
         """Ends the simulation and closes the trace."""
@@ -50,10 +61,12 @@ class RtlModel:
 
     def reset(self) -> None:
         """Holds the reset input; frames under way are gone."""
+        self._move()
         self._library.epic_rtl_reset(self._handle)
 
     def push(self, port: int, frame: bytes, *, bad: bool = False) -> None:
         """Queues a frame for a port. Raises DutError when there is no such port, or the frame is empty."""
+        self._move()
         if not self._library.epic_rtl_push(self._handle, port, frame, len(frame), bad):
             raise DutError(
                 f"port {port}, {len(frame)} bytes: not taken, expected a port of the device and a frame"
@@ -61,6 +74,7 @@ class RtlModel:
 
     def run(self, cycles: int) -> None:
         """Advances the clock."""
+        self._move()
         self._library.epic_rtl_run(self._handle, cycles)
 
     def settle(self, quiet: int, limit: int = 10_000_000) -> None:
@@ -68,8 +82,10 @@ class RtlModel:
 
         Raises DutError when that takes more than `limit` cycles.
         """
+        self._move()
         if not self._library.epic_rtl_settle(self._handle, quiet, limit):
             raise DutError(f"the engine is not quiet after {limit} cycles")
+        self.still = not self._held  # it is not waited for what is for a port that is held
 
     def next_timer(self) -> int | None:
         """Microseconds of the engine's clock until its next timer is due; None when it has none that runs."""
@@ -104,8 +120,13 @@ class RtlModel:
             raise DutError(f"register {address:#x}: no answer")
         return value.value
 
-    def write(self, address: int, value: int) -> None:
-        """Writes a register. Raises DutError when the device does not answer."""
+    def write(self, address: int, value: int, *, asks: bool = False) -> None:
+        """Writes a register. Raises DutError when the device does not answer.
+
+        `asks`: it is part of a command that nothing is counted for.
+        """
+        if not asks:
+            self._move()
         if not self._library.epic_rtl_write(self._handle, address, value):
             raise DutError(f"register {address:#x}: no answer")
 
@@ -115,6 +136,8 @@ class RtlModel:
 
     def hold(self, port: int, *, held: bool) -> None:
         """Lets the other end of a port take nothing, or frames again."""
+        self._move()
+        self._held = self._held | 1 << port if held else self._held & ~(1 << port)
         self._library.epic_rtl_hold(self._handle, port, held)
 
     def cycles(self) -> int:

@@ -34,11 +34,11 @@ def shape(model: RtlModel) -> Shape:
     )  # fmt: skip
 
 
-def execute(model: RtlModel, command: Command) -> None:
-    """Write the words of a command's data, then the command itself."""
+def execute(model: RtlModel, command: Command, *, asks: bool = False) -> None:
+    """Write the words of a command's data, then the command itself. `asks`: as in `RtlModel.write`."""
     for word in range(command.words):
-        model.write(DATA + 4 * word, command.data >> 32 * word & 0xFFFFFFFF)
-    model.write(COMMAND, command.table << 28 | command.at)
+        model.write(DATA + 4 * word, command.data >> 32 * word & 0xFFFFFFFF, asks=asks)
+    model.write(COMMAND, command.table << 28 | command.at, asks=asks)
 
 
 def finish(model: RtlModel) -> None:
@@ -51,12 +51,14 @@ def idle(model: RtlModel) -> bool:
     return bool(model.read(STATUS) & 2)
 
 
-def slot(model: RtlModel) -> SlotStatus | None:
-    """The slot that a command has read; None when it is not live."""
+def slot(model: RtlModel, children: int) -> SlotStatus | None:
+    """The slot of a group with so many children that a command has read; None when it is not live."""
     flags = model.read(STATE_FLAGS)
     if not flags & 2:
         return None
-    bitmap = model.read(STATE_BITMAP) | model.read(STATE_BITMAP + 4) << 32
+    bitmap = model.read(STATE_BITMAP)
+    if children > 32:
+        bitmap |= model.read(STATE_BITMAP + 4) << 32
     return SlotStatus(model.read(STATE_TAG), bitmap, bool(flags & 1))
 
 

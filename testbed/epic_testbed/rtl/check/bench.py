@@ -10,7 +10,7 @@ import json
 import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,20 +65,25 @@ def listed() -> list[dict[str, Any]]:
     if not folders():
         return []
     tools.require_package("cocotb", "cocotb==2.1.0")
-    command = [tools.python(), str(_WORKER), "list", *map(str, folders())]
+    return json.loads(_listed(_WORKER, _LIST_DEADLINE, tuple(folders())))  # type: ignore[no-any-return]
+
+
+@cache
+def _listed(worker: Path, deadline: float, found: tuple[Path, ...]) -> str:
+    """It imports every bench, and the benches stay what they are while a process runs."""
+    command = [tools.python(), str(worker), "list", *map(str, found)]
     begun = time.monotonic()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIST_DEADLINE, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired:
         raise CheckFailed(
             f"{tools.name_of(command)} list: not finished after {time.monotonic() - begun:.1f} s "
-            f"(deadline {_LIST_DEADLINE:g} s)"
+            f"(deadline {deadline:g} s)"
         ) from None
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
         raise CheckFailed(f"rtl/tb: the benches can't be listed: {last}")
-    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return rows
+    return done.stdout.splitlines()[-1]
 
 
 async def _unreadable(error: str, context: Context) -> Figures:
