@@ -230,12 +230,13 @@ class Service:
             async with asyncio.timeout(self._access.seconds_left(context)):
                 await self._stream(watcher, rank, context)
         except RefusedError as error:
-            await self._abort("Watch", context, error)
+            why = error
         except TimeoutError:
-            text = "watch: its certificate has ended, expected a new one; watch again"
-            await self._abort("Watch", context, refused(errors.WHO, text))
+            why = refused(errors.WHO, "watch: its certificate has ended, expected a new one; watch again")
         finally:
             self._runner.watchers.close(watcher)
+        # Not before: a reader that does not read has this behind what it has not read, for as long as it likes.
+        await self._abort("Watch", context, why)
 
     # ------------------------------------------------------------------------------------------------ admin
 
