@@ -4,8 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two for each of two cores: tests wait for real timers and processes as long as they compute.
-JOBS ?= 4
+# More than the two cores: tests wait for real timers and processes as long as they compute. Not many more, for some have
+# deadlines of seconds to keep.
+JOBS ?= 3
 ARGS ?=
 
 # package:command or file whose absence means that it is missing; the second list is for the RTL's benches
