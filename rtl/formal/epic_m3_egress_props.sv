@@ -108,12 +108,15 @@ end
 (* hierconn *) wire       \dut.push_1 ;
 (* hierconn *) wire       \dut.push_2 ;
 (* hierconn *) wire       \dut.beat_push_1 ;
-(* hierconn *) wire [2:0] \dut.payload.stage_valid ;
+(* hierconn *) wire [1:0] \dut.payload.stage_valid ;
+(* hierconn *) wire       \dut.slice.ready_reg ;
 wire [4:0] beat_places = \dut.payload.room ;
-wire [2:0] stages = \dut.payload.stage_valid ;
+wire [1:0] stages = \dut.payload.stage_valid ;
+wire       waits = !\dut.slice.ready_reg ;  // in the slice, behind the one that is offered
+wire [1:0] sliced = payload_valid + waits;   // places of the FIFO again
 wire [3:0] job_places = \dut.job_places ;
 wire       push_1 = \dut.push_1 , push_2 = \dut.push_2 , beat_push_1 = \dut.beat_push_1 ;
-wire [6:0] places = {1'b0, owed} + {1'b0, beats};  // taken, or promised
+wire [6:0] places = {1'b0, owed} + {1'b0, beats} - sliced;  // taken, or promised
 
 always @(posedge clk) if (started) begin
     a_job_finds_room: assert (!push_2 || \dut.job_fits );
@@ -121,9 +124,10 @@ always @(posedge clk) if (started) begin
     a_none_made: assert ((!job_valid || jobs != 0) && (!payload_valid || beats != 0));
     a_jobs_all_there: assert (beat_places <= PLACES && job_places <= JOBS
         && jobs == push_1 + push_2 + (JOBS - job_places) + job_valid);
-    a_beats_all_there: assert (beats == beat_push_1 + (PLACES - beat_places) + stages[0] + stages[1] + stages[2]);
+    a_beats_all_there: assert (beats == beat_push_1 + (PLACES - beat_places) + stages[0] + stages[1] + sliced
+        && (!waits || payload_valid));
     a_promises: assert (places <= PLACES + 2 && \dut.credit_reg + \dut.taken_reg + places == PLACES + \dut.promised_reg );
-    a_at_rest: assert (!idle || (jobs == 0 && places == 0));
+    a_at_rest: assert (!idle || (jobs == 0 && owed == 0 && beats == 0));
     c_full: cover (places == PLACES);
     c_jobs: cover (job_places == 0);
     c_rest: cover (idle && !room_seen && room);

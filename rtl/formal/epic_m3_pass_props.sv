@@ -11,8 +11,8 @@
 // assumed to come out of it, which is what epic_fifo_props asserts. Here that is: what is assumed of each pass that comes,
 // or asserted of each record that goes into the queue of stage 3 (a_record), is assumed where it comes out.
 //
-// epic_m3_slots is assumed to send passes for requests only that were taken while `pass_room` was up, 13 cycles ago or
-// less (8 of epic_m3_admit and 5 of its own), and to use a payload only where it keeps what comes of it.
+// epic_m3_slots is assumed to send passes for requests only that were taken while `pass_room` was up, 14 cycles ago or
+// less (one on the way, 8 of epic_m3_admit and 5 of its own), and to use a payload only where it keeps what comes of it.
 
 `default_nettype none
 
@@ -38,7 +38,7 @@ localparam GO_W = 234 + 4 + 1 + 4 + 3 * 2 + 8 * 2 + 2 * 12;
 localparam DATA_W = 64, BYTES = 8, BEATS = 8, BEAT_W = 3, LEFT_W = 12, ADDR_W = 4, COUNT_W = 1;
 localparam PATIENCE = 5;
 localparam FLIGHT = LANE_LATENCY + 3;
-localparam ON_THE_WAY = 13;
+localparam ON_THE_WAY = 14;
 
 reg  started = 1'b0;
 wire rst = !started;
@@ -180,8 +180,8 @@ wire [4:0] go_room = \dut.go_room ;
 integer d;
 reg     rooms;
 always @* begin
-    rooms = !pass_room || fifo_room >= 15;
-    for (d = 0; d < ON_THE_WAY; d = d + 1) rooms = rooms && (!was_room[d] || fifo_room >= 14 - d);
+    rooms = !pass_room || fifo_room >= 16;
+    for (d = 0; d < ON_THE_WAY; d = d + 1) rooms = rooms && (!was_room[d] || fifo_room >= 15 - d);
 end
 always @(posedge clk) if (started) begin
     a_record: assert (!\dut.valid_2 || agrees_2);

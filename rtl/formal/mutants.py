@@ -66,6 +66,20 @@ MUTANTS = [
         "assign in_ready = 1'b1;",
     ),
     (
+        "epic_delay_fifo",
+        "those-behind-forgotten",
+        "epic_delay_fifo",
+        "valid_reg <= ripens || ripe_reg[INDEX_W:1] != {INDEX_W{1'b0}} ||",
+        "valid_reg <= ripens ||",
+    ),
+    (
+        "epic_delay_fifo",
+        "offered-twice",
+        "epic_delay_fifo",
+        "(valid_reg && !out_ready);",
+        "valid_reg && ripe_reg != {(INDEX_W + 1) {1'b0}};",
+    ),
+    (
         "epic_delay_fifo-ready",
         "the-one-that-comes-forgotten",
         "epic_delay_fifo",
@@ -200,6 +214,13 @@ MUTANTS = [
         ";",
     ),
     (
+        "epic_m3_egress",
+        "at-rest-with-a-beat-that-is-offered",
+        "epic_m3_egress",
+        "|| job_valid || payload_valid) &&",
+        "|| job_valid) &&",
+    ),
+    (
         "epic_m3_pass",
         "starts-before-the-sum",
         "epic_m3_pass",
@@ -273,7 +294,7 @@ MUTANTS = [
         "epic_m3_pass",
         "queue-of-passes-overflows",
         "epic_m3_pass",
-        "fifo_room} >= 27'd16;",
+        "fifo_room} >= 27'd17;",
         "fifo_room} >= 27'd1;",
     ),
     (

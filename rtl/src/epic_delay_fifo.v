@@ -37,15 +37,16 @@ localparam integer INDEX_W = $clog2(DEPTH);
 reg [WIDTH-1:0] memory [0:DEPTH-1];
 
 // Pointers have one bit more than an index, so that full and empty differ. From `read` on so many words are old enough
-// to leave: counted, for that there is one is then known with less logic than pointers would take to be compared.
+// to leave: counted, so that it can be said a cycle before that there is one.
 reg [INDEX_W:0] write_reg;
 reg [INDEX_W:0] read_reg;
 reg [INDEX_W:0] ripe_reg;
+reg             valid_reg;  // that is not 0
 
 wire write = in_valid && in_ready;
 wire read = out_valid && out_ready;
 
-assign out_valid = ripe_reg != {(INDEX_W + 1) {1'b0}};
+assign out_valid = valid_reg;
 assign out_data = memory[read_reg[INDEX_W-1:0]];
 
 generate
@@ -91,12 +92,14 @@ always @(posedge clk) begin
     if (read && !ripens) begin
         ripe_reg <= ripe_reg - 1'b1;
     end
+    valid_reg <= ripens || ripe_reg[INDEX_W:1] != {INDEX_W{1'b0}} || (valid_reg && !out_ready);
     if (read) begin
         read_reg <= read_reg + 1'b1;
     end
     if (rst) begin
         write_reg <= {(INDEX_W + 1) {1'b0}};
         ripe_reg <= {(INDEX_W + 1) {1'b0}};
+        valid_reg <= 1'b0;
         read_reg <= {(INDEX_W + 1) {1'b0}};
     end
 end

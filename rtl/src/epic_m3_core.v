@@ -104,10 +104,14 @@ generate
     end
 endgenerate
 
+// Who says that a frame may be taken is far away too.
+reg go;
+always @(posedge clk) go <= !rst && ready && pass_room && !hold;
+
 epic_m3_admit #(.PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .MTU(MTU)) admit (
     .clk(clk), .rst(rst),
     .meta_valid(shown_valid), .meta_data(shown_data), .meta_ready(shown_ready),
-    .go(ready && pass_room && !hold), .req_valid(req_valid), .req_data(req_data), .idle(admit_idle),
+    .go(go), .req_valid(req_valid), .req_data(req_data), .idle(admit_idle),
     .write_edge(write_edge), .write_group(write_group), .write_index(write_index[7:0]), .write_data(command_data)
 );
 

@@ -1,8 +1,8 @@
 // Mode III, the transitions of spec section 9.2 with the value of a cell of 4.3: from a REQ and the slot that it found to
 // the slot's next state, what is to be done with data (a PASS), and what is counted. Combinational.
 //
-// Of the next state what `write` does not write, and of a PASS what it says of data or frames that there are none of, is
-// left open: so it need not wait for the decision.
+// Of the next state what `write` does not write, of a PASS what it says of data or frames that there are none of, and the
+// number of frames where none is sent, are left open: so they need not wait for the decision.
 
 `default_nettype none
 
@@ -16,7 +16,9 @@ module epic_m3_decide #(
     input  wire [REQ_BITS-1:0]  req,
 
     // Of the request alone, told beforehand.
-    input  wire                 has_bytes,     // it has a payload
+    input  wire                 contribution,  // its kind
+    input  wire                 result,
+    input  wire                 has_bytes,     // it has a payload; then it has_beats
     input  wire                 record_sized,  // of the size of a conflict record
     input  wire [CHILDREN-1:0]  child_bit,
     input  wire                 alone,         // its child is all the group has
@@ -87,11 +89,10 @@ wire [5:0]  fan_in = req[REQ_FAN_IN_LSB +: REQ_FAN_IN_WIDTH];
 
 // What becomes of the slot is one of three, or nothing. The next request waits for it, so each is said by itself, in few
 // signals, and what the slot becomes is said without them: it is written only when it is one of them.
-wire contribution = kind == KIND_CONTRIBUTION;
 wire equal = !older && !newer;
 wire overrun = newer && req[REQ_GUARD_LSB] && !(in_turn && done);
 wire joins = contribution && equal && !seen;              // one more of the slot's cell
-wire accepts = kind == KIND_RESULT && equal && full && !done;
+wire accepts = result && equal && full && !done;
 assign claims = contribution && newer && !overrun;
 assign counts = claims || joins;
 assign write = claims || joins || accepts;
@@ -138,6 +139,11 @@ wire [31:0] out_imm = next_held | (bad ? ERR_BIT : 32'd0) | ((bad ? !with_record
 wire [13:0] out_bytes = reflection ? 14'd0 : !bad ? next_bytes : with_record ? RECORD_BYTES : 14'd0;
 wire        to_parent = contribution && (newer || !done);
 
+// Whether a contribution makes something be sent, by what its cell is: new, or the slot's. Again to one child is enough while
+// there is no result, for none of them can have it.
+wire        speaks = newer ? !overrun && alone : !older && (!seen ? rest : done ? served : full && child_bit[0]);
+wire [6:0]  children = {1'b0, fan_in} + 7'd1;
+
 reg [1:0] to;
 reg [3:0] operation;
 
@@ -145,35 +151,18 @@ always @* begin
     to = SEND_NOTHING;
     outcome = COUNTERS;
     send = COUNTERS;
-    send_count = 7'd1;
+    send_count = result || (contribution && root && !again) ? children : 7'd1;
     case (kind)
-        KIND_CONTRIBUTION:
+        KIND_CONTRIBUTION: begin
             if (older) outcome = COUNTER_RX_STALE;
             else if (overrun) outcome = COUNTER_DROP_WINDOW;
-            else if (counts) begin
-                outcome = COUNTER_RX_CONTRIBUTION;
-                if (completed && root) begin
-                    to = SEND_ALL;
-                    send = COUNTER_TX_RESULT;
-                    send_count = {1'b0, fan_in} + 7'd1;
-                end
-                else if (completed) begin
-                    to = SEND_ONE;
-                    send = COUNTER_TX_PARTIAL;
-                end
+            else outcome = again ? COUNTER_RX_DUPLICATE : COUNTER_RX_CONTRIBUTION;
+            if (speaks) begin
+                to = root && !again ? SEND_ALL : SEND_ONE;
+                if (again) send = done ? COUNTER_TX_REPLAY : COUNTER_TX_RESEND;
+                else send = root ? COUNTER_TX_RESULT : COUNTER_TX_PARTIAL;
             end
-            else begin
-                outcome = COUNTER_RX_DUPLICATE;
-                if (done && served) begin
-                    to = SEND_ONE;
-                    send = COUNTER_TX_REPLAY;
-                end
-                else if (!done && full && child_bit[0]) begin
-                    // One child is enough, for none of them can have the result.
-                    to = SEND_ONE;
-                    send = COUNTER_TX_RESEND;
-                end
-            end
+        end
         KIND_RESULT:
             if (older) outcome = COUNTER_RX_STALE;
             else if (newer || !full) outcome = COUNTER_DROP_UNEXPECTED;
@@ -182,7 +171,6 @@ always @* begin
                 outcome = COUNTER_RX_RESULT;
                 to = SEND_ALL;
                 send = COUNTER_TX_RESULT;
-                send_count = {1'b0, fan_in} + 7'd1;
             end
         KIND_REFLECTION: begin
             to = SEND_ONE;
@@ -195,7 +183,8 @@ always @* begin
     else if (keep) operation = LANE_A;
     else operation = LANE_B;
 
-    pass_valid = to != SEND_NOTHING || keep || has_beats;
+    // Whatever is kept of a payload has beats.
+    pass_valid = to != SEND_NOTHING || make || has_beats;
     pass = {PASS_W{1'b0}};
     pass[PASS_SRC_LSB +: PASS_SRC_WIDTH] = req[REQ_PORT_LSB +: REQ_PORT_WIDTH];
     pass[PASS_DRAIN_LSB] = has_beats && !use_a;

@@ -153,7 +153,7 @@ generate
         assign wide_count = wide[DATA_W +: COUNT_W];
     end
 endgenerate
-epic_fifo #(.WIDTH(STORED_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(2)) payload (
+epic_fifo #(.WIDTH(STORED_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(1)) payload (
     .clk(clk), .rst(rst),
     .in_valid(beat_push_1), .in_data(stored), .in_ready(beat_fits), .commit(1'b0), .rewind(1'b0),
     .out_valid(wide_valid), .out_data(wide), .out_ready(wide_ready),
@@ -161,9 +161,17 @@ epic_fifo #(.WIDTH(STORED_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(2)) payload (
     .room()
     /* verilator lint_on PINCONNECTEMPTY */
 );
+wire              beat_valid, beat_ready;
+wire [PORT_W-1:0] beat_data;
 epic_spread #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PORT_W)) spread (
     .clk(clk), .rst(rst),
     .in_valid(wide_valid), .in_data(wide_data), .in_count(wide_count), .in_ready(wide_ready),
+    .out_valid(beat_valid), .out_data(beat_data), .out_ready(beat_ready)
+);
+// The second register behind the memory is a slice: whoever takes the beats is far from the memory too.
+epic_slice #(.WIDTH(PORT_W)) slice (
+    .clk(clk), .rst(rst),
+    .in_valid(beat_valid), .in_data(beat_data), .in_ready(beat_ready),
     .out_valid(payload_valid), .out_data(payload_data), .out_ready(payload_ready)
 );
 
@@ -193,8 +201,8 @@ always @(posedge clk) begin
     end
 end
 
-// With all credit back no beat is promised, on its way, or here.
-assign idle = !(push || push_1 || push_2 || job_valid) && job_places[$clog2(JOB_DEPTH)] && credit_reg[CREDIT_W-1];
+// With all credit back no beat is promised, on its way, or in the FIFO.
+assign idle = !(push || push_1 || push_2 || job_valid || payload_valid) && job_places[$clog2(JOB_DEPTH)] && credit_reg[CREDIT_W-1];
 
 `ifndef SYNTHESIS
 always @(posedge clk) begin

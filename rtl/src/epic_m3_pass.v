@@ -40,7 +40,7 @@ module epic_m3_pass #(
 
     input  wire                    pass_valid,
     input  wire [PASS_BITS-1:0]    pass_data,
-    output reg                     pass_room,     // for 15 more: what is on its way, and one
+    output reg                     pass_room,     // for 16 more: what is on its way, and one
 
     input  wire [PORTS-1:0]        payload_valid,
     input  wire [PORTS*DATA_W-1:0] payload_data,
@@ -139,8 +139,8 @@ epic_fifo #(.WIDTH(PASS_BITS + 1), .DEPTH(DEPTH)) passes (
     .in_valid(pass_valid), .in_data({single, pass_data}), .in_ready(fifo_ready), .commit(1'b0), .rewind(1'b0),
     .out_valid(head_valid), .out_data({head_single, head}), .out_ready(head_take), .room(fifo_room)
 );
-// 12 requests may be on their way here when one more is taken, and two may have come since this was seen.
-always @(posedge clk) pass_room <= !rst && {{26 - $clog2(DEPTH){1'b0}}, fifo_room} >= 27'd16;
+// 13 requests may be on their way here when one more is taken, and two may have come since this was seen.
+always @(posedge clk) pass_room <= !rst && {{26 - $clog2(DEPTH){1'b0}}, fifo_room} >= 27'd17;
 
 reg        issue_reg;  // the queue of stage 3 has room for what is on its way there, and one
 reg  [5:0] row_reg;    // how many rows of the head are done

@@ -274,7 +274,7 @@ reg [STATE_W-1:0]  state_l;
 reg                use_m_l;      // the request ahead has written the slot
 reg                older_l, newer_l, in_turn_l, seen_l, full_l, rest_l, differs_l, longer_l, empty_l;
 reg                done_l, served_l, err_l, record_l;
-reg                alone_l, has_bytes_l, record_sized_l;
+reg                contribution_l, result_l, alone_l, has_bytes_l, record_sized_l;
 reg [CHILDREN-1:0] bit_l;
 wire               next_done, next_congested, next_err, next_has_record, next_empty, completed_l;
 
@@ -299,6 +299,8 @@ always @(posedge clk) begin
     served_l <= writes || slot_state_k[S_SERVED];
     err_l <= writes ? next_err : slot_state_k[S_ERR];
     record_l <= writes ? next_has_record : slot_state_k[S_RECORD];
+    contribution_l <= req_k[REQ_KIND_LSB +: REQ_KIND_WIDTH] == KIND_CONTRIBUTION;
+    result_l <= req_k[REQ_KIND_LSB +: REQ_KIND_WIDTH] == KIND_RESULT;
     alone_l <= bit_k == all_k;
     has_bytes_l <= req_k[REQ_BYTES_LSB +: 14] != 14'd0;
     record_sized_l <= req_k[REQ_BYTES_LSB +: 14] == RECORD_BYTES;
@@ -314,7 +316,7 @@ wire [PASS_BITS-1:0] pass_data_l;
 wire [7:0]           outcome, send;
 wire [6:0]           send_count;
 epic_m3_decide #(.CHILDREN(CHILDREN)) decide (
-    .req(req_l), .has_bytes(has_bytes_l), .record_sized(record_sized_l), .child_bit(bit_l), .alone(alone_l),
+    .req(req_l), .contribution(contribution_l), .result(result_l), .has_bytes(has_bytes_l), .record_sized(record_sized_l), .child_bit(bit_l), .alone(alone_l),
     .bitmap(value_l[S_BITMAP +: CHILDREN]), .done(done_l), .served(served_l), .congested(value_l[S_CONGESTED]),
     .err(err_l), .has_record(record_l), .held(value_l[S_HELD +: 32]), .bytes(value_l[S_BYTES +: 14]),
     .empty(empty_l), .older(older_l), .newer(newer_l), .in_turn(in_turn_l), .seen(seen_l), .full(full_l), .rest(rest_l),

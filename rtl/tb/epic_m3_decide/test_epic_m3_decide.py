@@ -63,6 +63,7 @@ def drive(dut, slot: Slot, req: dict[str, int]) -> None:
     full, bit = (2 << req["fan_in"]) - 1, 1 << req["child"]
     age = ahead(req["cell"], slot.tag)
     dut.req.value = pack("REQ", **req)
+    dut.contribution.value, dut.result.value = int(req["kind"] == CONTRIBUTION), int(req["kind"] == RESULT)
     dut.has_bytes.value, dut.record_sized.value = (
         int(req["bytes"] > 0),
         int(req["bytes"] == CONFLICT_RECORD_BYTES),
