@@ -64,12 +64,18 @@ def _powers() -> NDArray[np.uint32]:
 
 POWERS: Final = _powers()
 
-# Whether the processor that compiles has the instruction.
-CARRYLESS: Final = bool(llvmlite.binding.get_host_cpu_features().get("pclmul", False))
-# Folding a block over 64 or 16 bytes: factors of its first and second half. A product of reflected values comes out
-# one bit short, hence the shift.
-_FOLD_64: Final = (power(4 * 128 + 32) << 1, power(4 * 128 - 32) << 1)
-_FOLD_16: Final = (power(128 + 32) << 1, power(128 - 32) << 1)
+_FEATURES: Final = llvmlite.binding.get_host_cpu_features()
+# Whether the processor that compiles has the instruction, and for vectors of 512 bits.
+CARRYLESS: Final = bool(_FEATURES.get("pclmul", False))
+WIDE: Final = bool(CARRYLESS and _FEATURES.get("vpclmulqdq", False) and _FEATURES.get("avx512f", False))
+
+
+def _factors(bits: int) -> tuple[int, int]:
+    """For folding a block over so many bits: factors of its first and second half.
+
+    A product of reflected values comes out one bit short, hence the shift.
+    """
+    return power(bits + 32) << 1, power(bits - 32) << 1
 
 
 @compiled
@@ -103,91 +109,116 @@ def sliced_update(state: Word, address: Word, count: Word) -> Word:
     return state
 
 
-def _vector(builder: Any, low: Any, high: Any) -> Any:
-    empty = ir.Constant(ir.VectorType(ir.IntType(64), 2), ir.Undefined)
-    index = ir.IntType(32)
-    half = builder.insert_element(empty, low, ir.Constant(index, 0))
-    return builder.insert_element(half, high, ir.Constant(index, 1))
+# Blocks of 128 bits.
+_BLOCK: Final = 16
+# Vectors that are folded side by side: as many as it takes until the first product is there.
+_SIDE_BY_SIDE: Final = 4
 
 
-@intrinsic
-def _folded(typingctx: Any, state: Any, address: Any, blocks: Any) -> Any:
-    """`blocks` (4 or more) times 16 bytes folded into 16, the register in the first: as two words of 64 bits."""
+def _folder(blocks_each: int) -> Any:
+    """Folding by vectors of 1 or 4 blocks: `folded(state, address, blocks)`.
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        state, address, blocks = arguments
-        word, vector = ir.IntType(64), ir.VectorType(ir.IntType(64), 2)
-        multiply = builder.module.declare_intrinsic(
-            "llvm.x86.pclmulqdq", (), ir.FunctionType(vector, (vector, vector, ir.IntType(8)))
-        )
+    `blocks` (as many or more than the vectors side by side have) times 16 bytes are folded into 16, the register in the
+    first: two words of 64 bits.
+    """
+    word, index = ir.IntType(64), ir.IntType(32)
+    vector, narrow = ir.VectorType(word, 2 * blocks_each), ir.VectorType(word, 2)
+    turn = _SIDE_BY_SIDE * blocks_each
 
-        def const(value: int) -> Any:
-            return ir.Constant(word, value)
+    def const(value: int) -> Any:
+        return ir.Constant(word, value)
 
-        def factors(pair: tuple[int, int]) -> Any:
-            return ir.Constant(vector, [const(pair[0]), const(pair[1])])
+    @intrinsic
+    def folded(typingctx: Any, state: Any, address: Any, blocks: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            state, address, blocks = arguments
 
-        def load(base: Any, offset: int) -> Any:
-            at = builder.add(base, const(offset))
-            return builder.load(builder.inttoptr(at, vector.as_pointer()), align=1)
+            def load(base: Any, offset: int, kind: Any) -> Any:
+                at = builder.add(base, const(offset))
+                return builder.load(builder.inttoptr(at, kind.as_pointer()), align=1)
 
-        def fold(block: Any, by: Any, onto: Any) -> Any:
-            low = builder.call(multiply, [block, by, ir.Constant(ir.IntType(8), 0x00)])
-            high = builder.call(multiply, [block, by, ir.Constant(ir.IntType(8), 0x11)])
-            return builder.xor(builder.xor(low, high), onto)
+            def fold(value: Any, bits: int, onto: Any) -> Any:
+                kind = value.type
+                each = kind.count // 2
+                multiply = builder.module.declare_intrinsic(
+                    "llvm.x86.pclmulqdq" + ("" if each == 1 else f".{128 * each}"),
+                    (),
+                    ir.FunctionType(kind, (kind, kind, ir.IntType(8))),
+                )
+                by = ir.Constant(kind, [const(half) for half in _factors(bits)] * each)
+                low = builder.call(multiply, [value, by, ir.Constant(ir.IntType(8), 0x00)])
+                high = builder.call(multiply, [value, by, ir.Constant(ir.IntType(8), 0x11)])
+                return builder.xor(builder.xor(low, high), onto)
 
-        lanes = [load(address, 16 * k) for k in range(4)]
-        lanes[0] = builder.xor(lanes[0], _vector(builder, state, const(0)))
-        by_64, by_16 = factors(_FOLD_64), factors(_FOLD_16)
+            lanes = [load(address, _BLOCK * blocks_each * k, vector) for k in range(_SIDE_BY_SIDE)]
+            first_word = builder.insert_element(
+                ir.Constant(vector, [const(0)] * vector.count), state, ir.Constant(index, 0)
+            )
+            lanes[0] = builder.xor(lanes[0], first_word)
 
-        # Four lanes, 64 bytes a turn.
-        entry = builder.block
-        head = builder.append_basic_block("quads")
-        body = builder.append_basic_block("quads.body")
-        after = builder.append_basic_block("quads.end")
-        first, left = builder.add(address, const(64)), builder.sub(blocks, const(4))
-        builder.branch(head)
-        builder.position_at_end(head)
-        at, count = builder.phi(word), builder.phi(word)
-        carried = [builder.phi(vector) for _ in lanes]
-        builder.cbranch(builder.icmp_unsigned(">=", count, const(4)), body, after)
-        builder.position_at_end(body)
-        folded = [fold(lane, by_64, load(at, 16 * k)) for k, lane in enumerate(carried)]
-        next_at, next_count = builder.add(at, const(64)), builder.sub(count, const(4))
-        builder.branch(head)
-        for phi, start, following in [
-            (at, first, next_at), (count, left, next_count), *zip(carried, lanes, folded, strict=True),
-        ]:  # fmt: skip
-            phi.add_incoming(start, entry)
-            phi.add_incoming(following, body)
+            # All vectors side by side.
+            entry = builder.block
+            head = builder.append_basic_block("turns")
+            body = builder.append_basic_block("turns.body")
+            after = builder.append_basic_block("turns.end")
+            first, left = builder.add(address, const(_BLOCK * turn)), builder.sub(blocks, const(turn))
+            builder.branch(head)
+            builder.position_at_end(head)
+            at, count = builder.phi(word), builder.phi(word)
+            carried = [builder.phi(vector) for _ in lanes]
+            builder.cbranch(builder.icmp_unsigned(">=", count, const(turn)), body, after)
+            builder.position_at_end(body)
+            further = [
+                fold(lane, 128 * turn, load(at, _BLOCK * blocks_each * k, vector))
+                for k, lane in enumerate(carried)
+            ]
+            next_at, next_count = builder.add(at, const(_BLOCK * turn)), builder.sub(count, const(turn))
+            builder.branch(head)
+            for phi, start, following in [
+                (at, first, next_at), (count, left, next_count), *zip(carried, lanes, further, strict=True),
+            ]:  # fmt: skip
+                phi.add_incoming(start, entry)
+                phi.add_incoming(following, body)
 
-        # The four lanes into one, then what is left, 16 bytes a turn.
-        builder.position_at_end(after)
-        one = carried[0]
-        for lane in carried[1:]:
-            one = fold(one, by_16, lane)
-        head_1 = builder.append_basic_block("singles")
-        body_1 = builder.append_basic_block("singles.body")
-        done = builder.append_basic_block("singles.end")
-        builder.branch(head_1)
-        builder.position_at_end(head_1)
-        at_1, count_1, value = builder.phi(word), builder.phi(word), builder.phi(vector)
-        builder.cbranch(builder.icmp_unsigned(">", count_1, const(0)), body_1, done)
-        builder.position_at_end(body_1)
-        next_value = fold(value, by_16, load(at_1, 0))
-        next_at_1, next_count_1 = builder.add(at_1, const(16)), builder.sub(count_1, const(1))
-        builder.branch(head_1)
-        for phi, start, following in [
-            (at_1, at, next_at_1), (count_1, count, next_count_1), (value, one, next_value),
-        ]:  # fmt: skip
-            phi.add_incoming(start, after)
-            phi.add_incoming(following, body_1)
-        builder.position_at_end(done)
-        index = ir.IntType(32)
-        pair = [builder.extract_element(value, ir.Constant(index, k)) for k in range(2)]
-        return context.make_tuple(builder, signature.return_type, pair)
+            # They into one, that into one block, then what is left, a block a turn.
+            builder.position_at_end(after)
+            one = carried[0]
+            for lane in carried[1:]:
+                one = fold(one, 128 * blocks_each, lane)
+            if blocks_each > 1:
+                parts = []
+                for k in range(blocks_each):
+                    mask = ir.Constant(ir.VectorType(index, 2), [2 * k, 2 * k + 1])
+                    parts.append(builder.shuffle_vector(one, one, mask))
+                one = parts[0]
+                for part in parts[1:]:
+                    one = fold(one, 128, part)
+            head_1 = builder.append_basic_block("singles")
+            body_1 = builder.append_basic_block("singles.body")
+            done = builder.append_basic_block("singles.end")
+            builder.branch(head_1)
+            builder.position_at_end(head_1)
+            at_1, count_1, value = builder.phi(word), builder.phi(word), builder.phi(narrow)
+            builder.cbranch(builder.icmp_unsigned(">", count_1, const(0)), body_1, done)
+            builder.position_at_end(body_1)
+            next_value = fold(value, 128, load(at_1, 0, narrow))
+            next_at_1, next_count_1 = builder.add(at_1, const(_BLOCK)), builder.sub(count_1, const(1))
+            builder.branch(head_1)
+            for phi, start, following in [
+                (at_1, at, next_at_1), (count_1, count, next_count_1), (value, one, next_value),
+            ]:  # fmt: skip
+                phi.add_incoming(start, after)
+                phi.add_incoming(following, body_1)
+            builder.position_at_end(done)
+            pair = [builder.extract_element(value, ir.Constant(index, k)) for k in range(2)]
+            return context.make_tuple(builder, signature.return_type, pair)
 
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64, types.uint64), build
+        return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64, types.uint64), build
+
+    return folded
+
+
+_folded, _folded_wide = _folder(1), _folder(4)
 
 
 @intrinsic
@@ -199,12 +230,20 @@ def _product(typingctx: Any, a: Any, b: Any) -> Any:
         multiply = builder.module.declare_intrinsic(
             "llvm.x86.pclmulqdq", (), ir.FunctionType(vector, (vector, vector, ir.IntType(8)))
         )
-        zero = ir.Constant(ir.IntType(64), 0)
-        a, b = (_vector(builder, value, zero) for value in arguments)
+        zero, first = ir.Constant(vector, [0, 0]), ir.Constant(ir.IntType(32), 0)
+        a, b = (builder.insert_element(zero, value, first) for value in arguments)
         product = builder.call(multiply, [a, b, ir.Constant(ir.IntType(8), 0)])
         return builder.extract_element(product, ir.Constant(ir.IntType(32), 0))
 
     return types.uint64(types.uint64, types.uint64), build
+
+
+@compiled
+def _reduced(low: Word, high: Word) -> Word:
+    """The register of what was folded into 16 bytes."""
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    state = double_step(np.uint32(0), np.uint32(low & mask), np.uint32(low >> half))
+    return double_step(state, np.uint32(high & mask), np.uint32(high >> half))
 
 
 @compiled
@@ -215,10 +254,18 @@ def folded_update(state: Word, address: Word, count: Word) -> Word:
         return sliced_update(state, at, left)
     blocks = left >> np.uint64(4)
     low, high = _folded(np.uint64(np.uint32(state)), at, blocks)
-    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    state = double_step(np.uint32(0), np.uint32(low & mask), np.uint32(low >> half))
-    state = double_step(state, np.uint32(high & mask), np.uint32(high >> half))
-    return sliced_update(state, at + (blocks << np.uint64(4)), left & np.uint64(15))
+    return sliced_update(_reduced(low, high), at + (blocks << np.uint64(4)), left & np.uint64(15))
+
+
+@compiled
+def wide_update(state: Word, address: Word, count: Word) -> Word:
+    """`crc_update` by carry-less multiplication of vectors of four blocks."""
+    at, left = np.uint64(address), np.uint64(count)
+    if left < np.uint64(256):
+        return folded_update(state, at, left)
+    blocks = left >> np.uint64(4)
+    low, high = _folded_wide(np.uint64(np.uint32(state)), at, blocks)
+    return sliced_update(_reduced(low, high), at + (blocks << np.uint64(4)), left & np.uint64(15))
 
 
 @compiled
@@ -242,7 +289,7 @@ def folded_shift(state: Word, count: Word) -> Word:
 
 
 # The register after `count` bytes at `address`.
-crc_update: Final = folded_update if CARRYLESS else sliced_update
+crc_update: Final = wide_update if WIDE else folded_update if CARRYLESS else sliced_update
 # The register after `count` bytes of zeros (a multiple of 4, from 4 to 65,532): how the CRC of a header is put before
 # that of a payload. `double_step` of a product multiplies by x^32 and reduces, hence the exponents of POWERS.
 _shift: Final = folded_shift if CARRYLESS else sliced_shift
