@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     # They need numba, which the reference data path never imports.
     from epic_host.fast.blocks import Block
     from epic_host.fast.frames import Arrivals, Departures, EdgeTable
+    from epic_host.fast.node import FastNode
 
 # Before the first epoch.
 NO_EPOCH = -1
@@ -59,6 +60,7 @@ class EpochAgent:
         self._agent: Agent | None = None
         # The same, when it works in batches.
         self._fast: Any = None
+        self._offered: Block | None = None
         self._history = History()
         # Where the epoch began, the next cell for its agent, and the first that no epoch before had.
         self._base = 0
@@ -183,6 +185,17 @@ class EpochAgent:
         burst: int = self._fast.burst
         return burst
 
+    @property
+    def pumped(self) -> FastNode | None:
+        """Whose kernels a loop may call: the agent of the epoch."""
+        fast: FastNode | None = self._fast
+        return fast
+
+    @property
+    def repeats(self) -> bool:
+        """Whether something contributed is still to be contributed to this epoch."""
+        return self._sent < self.contributed
+
     def submit_block(self, block: Block, departures: Departures, now: float) -> None:
         """Contribute the next cells. Raises ValueError for more than `room()`."""
         if block.cells > self.room():
@@ -191,7 +204,23 @@ class EpochAgent:
         self.contributed += block.cells
         self._sent += block.cells
         if block.source:
-            self.payload_bytes += (block.cells - 1) * block.cell_bytes + block.last_bytes
+            self.payload_bytes += block.bytes_of(block.cells)
+
+    def supply(self, block: Block, departures: Departures) -> bool:
+        """As of the agent of the epoch."""
+        offered: bool = self._fast.supply(block, departures)
+        self._offered = block
+        return offered
+
+    def supplied(self) -> int:
+        """As of the agent of the epoch; 0 when it is gone."""
+        block, self._offered = self._offered, None
+        count: int = 0 if self._fast is None else self._fast.supplied()
+        self.contributed += count
+        self._sent += count
+        if block is not None and block.source and count:
+            self.payload_bytes += block.bytes_of(count)
+        return count
 
     def submit_cells(self, cells: Sequence[Cell], departures: Departures, now: float) -> None:
         """Contribute the next cells; their results are events. Raises ValueError for more than `room()`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from epic_host.epoch_agent import EpochAgent
 from epic_host.line import CellLine, CellOutlet, Line, OnEvents, Outlet
+from epic_host.sleeper import Sleeper
 from epic_host.transport import Transport
 from epic_models.reference.interfaces import Agent, Cell
 from epic_models.reference.operation import Operation
@@ -87,6 +88,16 @@ class EpochLine:
     def contribute(self, outlet: Outlet, limit: int) -> int:
         """Contribute the next cells of an operation, at most `limit`."""
         return self._line.contribute(outlet, limit)
+
+    def stream(self, outlet: Outlet, sleeper: Sleeper, until: float) -> bool:
+        """As BlockLine, while the path has a fast agent; what is to be repeated goes before."""
+        line = self._blocks
+        return line is not None and not self._epochs.repeats and line.stream(outlet, sleeper, until)
+
+    def interrupt(self) -> None:
+        """Let `stream` come back soon."""
+        if (line := self._blocks) is not None:
+            line.interrupt()
 
     def submit(self, cells: Sequence[Cell]) -> None:
         """Contribute these cells."""

@@ -40,7 +40,7 @@ class EpochRuntime(Runtime):
 
     def prepare(self, epoch: int) -> int | None:
         """As EpochAgent.prepare. Raises AbortedError after `close`."""
-        with self._lock:
+        with self._turn():
             self._open()
             delivered = self.epochs.prepare(epoch)
             if delivered is not None:
@@ -52,7 +52,7 @@ class EpochRuntime(Runtime):
 
     def resume(self, epoch: int, agent: Agent, base: int, window: int, deadline: float) -> None:
         """As EpochAgent.resume. `deadline` in seconds. Raises AbortedError after `close`, EpicError."""
-        with self._lock:
+        with self._turn():
             self._open()
             self._watch.deadline = deadline
             self._epoch_line.resume(epoch, agent, base, window)

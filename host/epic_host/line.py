@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from epic_host.driver import Loop
+from epic_host.sleeper import Sleeper
 from epic_host.transport import Transport
 from epic_models.reference.interfaces import Agent, Cell, Event
 from epic_models.reference.operation import Operation
@@ -64,6 +65,15 @@ class Line(Protocol):
         How many there were; 0 when there is none yet, or none any more.
         """
 
+    def stream(self, outlet: Outlet, sleeper: Sleeper, until: float) -> bool:
+        """Contribute and take results as they come, asleep in `sleeper` between; back in a moment, or when `until` is.
+
+        False: nothing has come lately, or it cannot be done with what the operation has next, or not at all.
+        """
+
+    def interrupt(self) -> None:
+        """Let `stream` come back soon. From any thread; it does not end a sleep."""
+
     def submit(self, cells: Sequence[Cell]) -> None:
         """Contribute these cells, within `room`."""
 
@@ -119,6 +129,13 @@ class CellLine:
         if cells:
             self.submit(cells)
         return len(cells)
+
+    def stream(self, outlet: Outlet, sleeper: Sleeper, until: float) -> bool:
+        """Cells go out one by one."""
+        return False
+
+    def interrupt(self) -> None:
+        """Nothing to come back from."""
 
     def submit(self, cells: Sequence[Cell]) -> None:
         """Contribute these cells."""

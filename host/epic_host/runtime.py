@@ -5,6 +5,9 @@ itself (`serve`): no switch of threads lies between a packet and the caller. Whe
 does: for asynchronous collectives, for what others need of an idle rank, and for timers. Which of them sleeps on the
 sockets is a matter of speed alone; all state changes under the lock, whoever sleeps where.
 
+The cells of a caller's own array go by `Line.stream`, where there is one: compiled code that sleeps and works for a
+slice of time under the lock. Who wants the lock meanwhile says so (`_turn`), and the caller lets it have it.
+
 Nothing is written to a caller's array after `fail` has returned, for results are taken under the lock. A signal
 handler of a caller that is at work gets through it (it is reentrant), so `fail` may come at any place there; what goes
 on behind it finds no collective any more. One that raises, as KeyboardInterrupt, between two steps of the work ends the
@@ -19,7 +22,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +54,8 @@ _TICK: Final = 0.001
 # exception may come anywhere): the background thread serves again.
 _LOOK_SECONDS: Final = 1.0
 _GONE_SECONDS: Final = 3.0
+# How long a caller leaves the lock to others that want it, before it looks whether they still do.
+_GIVE_WAY_SECONDS: Final = 50e-6
 
 
 @dataclass(slots=True)
@@ -73,6 +79,7 @@ class Runtime:
         self._line = self._make_line(agent)
         self._watch = StallWatch(asker, deadline)
         self._lock = threading.RLock()
+        self._until: float | None = None
         self._failure: EpicError | None = None
         self._closing = False
         # Not all cells pulled; all that are not finished, in call order. The first is in both.
@@ -82,6 +89,9 @@ class Runtime:
         self._results = 0
         # There is more to contribute than the last step did.
         self._more = False
+        # The last step slept and worked by `Line.stream`. The other threads that want the lock.
+        self._streamed = False
+        self._waiting: set[int] = set()
         # Where the background thread sleeps and when it wakes; where a caller sleeps and when one looked last.
         self._behind = Sleeper(transport.filenos())
         self._planned = math.inf
@@ -109,7 +119,7 @@ class Runtime:
 
         Raises the failure when there is one.
         """
-        with self._lock:
+        with self._turn():
             if waits and self._server is None and not self._closing:
                 # Before anything is sent, so that its result wakes nobody else.
                 self._sit_down()
@@ -120,7 +130,7 @@ class Runtime:
     def serve(self, handle: Handle, until: float | None) -> None:
         """Work in this thread until a collective has ended, or until a time; not when another caller does already."""
         try:
-            with self._lock:
+            with self._turn():
                 if self._server is None and not self._closing and not handle.done():
                     self._sit_down()
             if self._server == threading.get_ident():
@@ -136,14 +146,14 @@ class Runtime:
 
     def fail(self, error: EpicError) -> None:
         """End all collectives, now and later, with `error`; the first one stays. From any thread."""
-        with self._lock:
+        with self._turn():
             self._fail(error)
             if not self._closing:
                 self._front.wake()
 
     def close(self) -> None:
         """End everything and the thread. Collectives that are not finished get AbortedError."""
-        with self._lock:
+        with self._turn():
             if self._closing:
                 return
             self._fail(AbortedError("the communicator was closed"))
@@ -161,12 +171,41 @@ class Runtime:
 
     # ---------------------------------------------------------------------- who works
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The lock, soon, though a caller may be at work under it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                yield
+            finally:
+                self._lock.release()
+            return
+        me = threading.get_ident()
+        self._waiting.add(me)
+        try:
+            self._line.interrupt()
+            if not self._closing:
+                self._front.wake()
+            self._lock.acquire()
+        finally:
+            self._waiting.discard(me)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _give_way(self) -> None:
+        """Let other threads have the lock that want it; a lock goes to whoever comes, not to who waited longest."""
+        until = time.monotonic() + _TICK
+        while self._waiting and time.monotonic() < until:
+            time.sleep(_GIVE_WAY_SECONDS)
+
     def _run(self) -> None:
         """The background thread."""
         wake = math.inf
         while True:
             self._behind.sleep(None if wake == math.inf else wake)
-            with self._lock:
+            with self._turn():
                 if self._closing:
                     return
                 now = time.monotonic()
@@ -193,12 +232,16 @@ class Runtime:
         try:
             with lock:
                 wake = self._wake_time()
+            self._streamed = False
             while not handle.done():
-                self._front.sleep(min(wake, self._looked + _LOOK_SECONDS, latest))
+                latest_look = min(self._looked + _LOOK_SECONDS, latest)
+                if not self._streamed:
+                    self._front.sleep(min(wake, latest_look))
+                self._give_way()
                 with lock:
                     if self._closing:
                         return
-                    self._work()
+                    self._work(latest_look)
                     self._looked = now = time.monotonic()
                     if handle.done() or now >= latest:
                         return
@@ -247,17 +290,32 @@ class Runtime:
         if len(self._pulling) == 1:
             self._guarded(self._fill)
 
-    def _work(self) -> bool:
-        """What has arrived, what is due, and what can be contributed then. False after an error that has no name."""
+    def _work(self, until: float | None = None) -> bool:
+        """What has arrived, what is due, and what can be contributed then. False after an error that has no name.
+
+        With `until` it may sleep where callers do, for a moment, until that time at most.
+        """
+        self._until = until
         return self._guarded(self._step)
 
     def _step(self) -> None:
-        self._line.work()
+        self._streamed = self._until is not None and self._stream(self._until)
+        if not self._streamed:
+            self._line.work()
         self._take_landed()
         if self._pulling or self._poison is not None:
             self._fill()
         if self._active:
             self._judge(time.monotonic())
+
+    def _stream(self, until: float) -> bool:
+        """Sleep and work in the line, where the only collective under way lets it."""
+        if not self._pulling or self._poison is not None or self._pulling[0] is not self._active[0]:
+            return False
+        watched = self._watch_time()
+        return self._line.stream(
+            self._pulling[0].outlet, self._front, until if watched is None else min(until, watched)
+        )
 
     def _guarded(self, step: Callable[[], None]) -> bool:
         """Do a step; whatever it raises ends the communicator. False when that is no error of EPIC's own."""

@@ -28,6 +28,15 @@ class Sleeper:
             if fd == self._wake_fd:
                 os.eventfd_read(fd)
 
+    def fileno(self) -> int:
+        """The epoll descriptor, for compiled code that sleeps in place of `sleep`."""
+        return self._epoll.fileno()
+
+    @property
+    def wake_fd(self) -> int:
+        """The eventfd that `wake` writes to; who sleeps by `fileno` reads it."""
+        return self._wake_fd
+
     def wake(self) -> None:
         """End the sleep, the next one if nobody sleeps. Also from a signal handler."""
         os.eventfd_write(self._wake_fd, 1)

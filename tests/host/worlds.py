@@ -57,10 +57,13 @@ class World:
         processes: bool = False,
         engine: str | None = None,
         datapath: str = "reference",
+        faulty_ranks: bool = True,
         **params: Any,
     ) -> None:
         self.tree = tree or single(3)
+        # Injected by every node, or by the switches alone.
         self.faults = dict(faults or {})
+        self.faulty_ranks = faulty_ranks
         # Of the ranks; `engine` says what the switches do.
         self.datapath = datapath
         self.engine = engine or f"epic_models.reference.mode{mode}:Mode{mode}Engine"
@@ -102,7 +105,7 @@ class World:
 
     def transport(self, node: Node) -> dict[str, Any]:
         config: dict[str, Any] = {"kind": "udp", "address": self.address[node], "ports": self._ports[node]}
-        if self.faults:
+        if self.faults and (self.faulty_ranks or isinstance(node, str)):
             config["faults"] = self.faults | {"seed": next(self._seeds)}
         return config
 

@@ -18,8 +18,9 @@ from epic_host.fast import landing, rto, window
 from epic_host.fast.blocks import Block
 from epic_host.fast.frames import PARENT, RIGHT, Arrivals, Departures
 from epic_host.fast.groups import memory
-from epic_host.fast.landing import AGENT, CELL, DELIVER, EVENT, KEEP, NONE
+from epic_host.fast.landing import AGENT, CELL, DELIVER, EVENT, KEEP, NONE, SUPPLY
 from epic_host.fast.node import FastNode
+from epic_host.fast.pump import DUE_AT, FEED, Kernels
 from epic_host.fast.world import World
 from epic_models.reference.agent import STALL_FRACTION
 from epic_models.reference.cells import unpack_record
@@ -52,6 +53,7 @@ class FastAgent(FastNode):
         self._next, self._delivered = self._agent["next"], self._agent["delivered"]
         self._size, self._timer, self._progress = (self._agent[n] for n in ("size", "timer", "progress"))
         self._ring = np.zeros(rows, CELL)
+        self._supply = np.zeros(1, SUPPLY)
         self._store, address = memory(rows * params.payload_bytes)
         self._bodies = address + np.arange(rows, dtype=np.uint64) * np.uint64(params.payload_bytes)
         self._ring["body"] = self._bodies
@@ -145,28 +147,43 @@ class FastAgent(FastNode):
             for number in range(first, first + block.cells):
                 self._place(number, block.cell_bytes)
         world = self._world(departures)
+        self._offer(world, block)
+        entered = landing.feed(world.address, block.cells)
+        assert entered == block.cells
+        self._supply["cells"] = 0
+        self._start(world, entered, now)
+
+    def supply(self, block: Block, departures: Departures) -> bool:
+        """Let whoever runs the agent's `kernels` contribute the cells of a block as the window takes them.
+
+        Until `supplied` nothing else may be contributed, and the source stays as it is. False: the block has to be
+        submitted by parts. Raises ValueError as `submit_block`.
+        """
+        if self._long or block.cell_bytes > self.params.payload_bytes:
+            return False
+        self._offer(self._world(departures), block)
+        return True
+
+    def supplied(self) -> int:
+        """How many cells of the last `supply` were contributed; there will be no more of them."""
+        count = int(self._supply["taken"][0])
+        self._supply["cells"] = self._supply["taken"] = 0
+        return count
+
+    def _offer(self, world: World, block: Block) -> None:
+        """Make a block the supply. Raises ValueError for one that makes no sense."""
         coding = block.coding
         if coding is not None:
             block.check()
-        if not landing.enter_block(
-            world.address,
-            block.imm,
-            block.cells,
-            block.cell_bytes,
-            block.last_bytes,
-            block.source,
-            block.swap,
-            block.sink,
-            block.sink_swap,
-            block.expect,
-            0 if coding is None else coding.address,
-            block.element,
-            1 if coding is None else coding.item,
-            1 if coding is None else coding.wire,
-            block.streams,
-        ):
+        self._supply[0] = (
+            block.source, block.sink, 0 if coding is None else coding.address, block.element, block.cells, 0,
+            block.cell_bytes, block.last_bytes, block.swap, block.sink_swap,
+            1 if coding is None else coding.item, 1 if coding is None else coding.wire,
+            block.imm, block.expect, block.streams,
+        )  # fmt: skip
+        if not landing.sensible(world.address):
+            self._supply["cells"] = 0
             block.check()
-        self._start(world, block.cells, now)
 
     def _check_room(self, cells: int, departures: Departures) -> None:
         if cells > self.room():
@@ -192,8 +209,9 @@ class FastAgent(FastNode):
         return [Cell(int(c["imm"]), _payload(int(c["body"]), int(c["length"]))) for c in rows]
 
     def forget(self) -> None:
-        """Never write to a sink again; results of blocks that are outstanding land nowhere."""
+        """Never write to a sink again; results of blocks that are outstanding land nowhere. A supply ends."""
         self._ring["sink"] = 0
+        self._supply["cells"] = self._supply["taken"]
 
     # ------------------------------------------------------------------------------------------- in
 
@@ -202,6 +220,23 @@ class FastAgent(FastNode):
             # An agent has one group, so nobody's frames are looked at either.
             arrivals.records["icrc"][first : arrivals.count] = RIGHT
         super()._admit(arrivals, first)
+
+    def settle(self) -> None:
+        """See `_drain`."""
+        self._drain()
+
+    def _kernels(self, work: int, start: int, address: int, cells: int) -> Kernels:
+        """Those of a mode, which work on the world at an `address`, with what all agents have; `cells` is `_world`."""
+        return Kernels(
+            work,
+            address,
+            due=DUE_AT.address(landing.due),
+            cells=cells,
+            feed=FEED.address(landing.feed),
+            start=start,
+            attention=self._event_count.ctypes.data,
+            trusted=self.params.icrc == "none",
+        )
 
     def _work(self, arena: int, first: int, stop: int, departures: Departures, now: float) -> int:
         world = self._world(departures)
@@ -217,6 +252,7 @@ class FastAgent(FastNode):
         return landing.WORLD.make(
             agent=self._agent,
             ring=self._ring,
+            supply=self._supply,
             events=self._event_records,
             event_count=self._event_count,
             edges=self.edges.rows,

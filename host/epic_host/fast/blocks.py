@@ -81,6 +81,10 @@ class Block(NamedTuple):
                 f"expected whole elements of {self.coding.wire} bytes"
             )
 
+    def bytes_of(self, cells: int) -> int:
+        """Bytes of payload of its first `cells` cells."""
+        return cells * self.cell_bytes - (self.cell_bytes - self.last_bytes if cells == self.cells else 0)
+
     def part(self, first: int, count: int) -> Block:
         """Cells `first` to `first + count` as a block of their own. Raises ValueError when it has not so many."""
         if first < 0 or count < 1 or first + count > self.cells:

@@ -1,6 +1,8 @@
 """The event loop of a node that works in batches: `epic_host.driver.Driver`, without a Python object a packet.
 
-What one batch of arrivals causes leaves in one batch, so that what goes to one destination shares system calls.
+What one batch of arrivals causes leaves in one batch, so that what goes to one destination shares system calls. Where
+nothing but the kernel stands between a node and its peers the loop itself is compiled (`pump`); with faults to inject,
+links that are cut or a capture it is the one here, step by step.
 """
 
 from __future__ import annotations
@@ -9,16 +11,21 @@ import os
 import select
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Protocol, runtime_checkable
 
-from epic_host.fast import sockets
+from epic_host.fast import pump, sockets
 from epic_host.fast.frames import Arrivals, Departures, EdgeTable, departures
+from epic_host.fast.node import FastNode
+from epic_host.fast.pump import NOTHING, SLICE, STRANGERS, Pump
 from epic_host.fast.udp import FastUdpTransport
 from epic_models.reference.interfaces import Event
 from epic_spec.errors import EpicError
 
 # Batches received before the timers and the other threads' requests get their turn.
 _BATCHES: Final = 8
+# A caller whose collective goes on sleeps no longer than this in compiled code, where no signal handler gets at it.
+_NAP_SECONDS: Final = SLICE
 # Departures beside those of the largest burst.
 _ROOM: Final = 2048
 
@@ -52,9 +59,12 @@ class BatchNode(Protocol):
 def load(node: BatchNode) -> None:
     """Load, or compile, what the first datagrams of a node would otherwise wait for. Its loop may not have begun."""
     sockets.load()
+    pump.load()
     queue, now = departures(node.burst + 1), time.monotonic()
     node.receive_batch(Arrivals(1, sockets.SLOT_BYTES), 0, queue, now)
     node.poll_batch(queue, now)
+    if isinstance(node, FastNode):
+        node.kernels(queue)
 
 
 class BatchLoop:
@@ -71,11 +81,69 @@ class BatchLoop:
         self._on_events = on_events
         self._arrivals = transport.arrivals()
         self.departures = departures(node.burst + _ROOM)
+        self._pump: Pump | None = None
 
     def work(self, arrived: bool = True) -> None:
         """Do what there is to do: take what waits in the socket (not if nothing has `arrived`), run what is due."""
-        if arrived:
+        if arrived and not self.pump():
             self._receive()
+        self.run_due()
+
+    def pump(self, until: float = inf, epoll: int = -1, wake: int = -1) -> bool:
+        """Let compiled code do what there is to do; False where node or transport cannot.
+
+        With an `epoll` descriptor it sleeps there, up to the time `until`, or until the eventfd `wake` ends it.
+        """
+        pump = self._pumped()
+        if pump is None:
+            return False
+        code = pump.run(until, epoll, wake)
+        self._tell()
+        self._finish(pump, code)
+        return True
+
+    def stream(self, until: float, epoll: int, wake: int, fed: Callable[[], object]) -> bool:
+        """As `pump`, where it `pumps`, while the node contributes from its supply. False when nothing has come lately.
+
+        `fed` is called before events are told; it ends the supply.
+        """
+        pump = self._pumped()
+        assert pump is not None
+        code = pump.run(until, epoll, wake, _NAP_SECONDS, feeds=True)
+        fed()
+        self._tell()
+        self._finish(pump, code)
+        return code != NOTHING
+
+    def _finish(self, pump: Pump, code: int) -> None:
+        """Go on to the end of a batch that Python had to look at."""
+        while pump.pending or code == STRANGERS:
+            # Not with another one, which may be for the supply.
+            pump.stop()
+            code = pump.run()
+            self._tell()
+
+    @property
+    def pumps(self) -> bool:
+        """Whether `pump` does anything."""
+        return self._pumped() is not None
+
+    def interrupt(self) -> None:
+        """Let `pump` come back soon. From any thread; it does not end a sleep."""
+        if (pump := self._pump) is not None:
+            pump.stop()
+
+    def _pumped(self) -> Pump | None:
+        node: FastNode | None = getattr(self._node, "pumped", None)
+        if node is None or not getattr(self._transport, "plain", False):
+            return None
+        self.make_room()
+        if self._pump is None or self._pump.node is not node or self._pump.departures is not self.departures:
+            self._pump = Pump(node, self._transport, self._arrivals, self.departures)
+        return self._pump
+
+    def run_due(self) -> None:
+        """Run the timers that are due."""
         now = time.monotonic()
         due = self._node.next_deadline()
         if due is not None and due <= now:
@@ -105,6 +173,9 @@ class BatchLoop:
         if self.departures.count[0]:
             self._transport.send_batch(self.departures, self._node.edges, now)
             self.departures.clear()
+        self._tell()
+
+    def _tell(self) -> None:
         events = self._node.take_events()
         if events:
             self._on_events(events)
@@ -145,6 +216,9 @@ class BatchDriver(BatchLoop):
 
     def step(self, until: float | None = None) -> None:
         """Sleep until there is something to do, at most until the time `until`; then do it."""
+        if self.pump(inf if until is None else until, self._epoll.fileno(), self._wake_fd):
+            self.run_due()
+            return
         arrived = False
         for fd, _ in self._epoll.poll(self._timeout(until)):
             if fd == self._wake_fd:

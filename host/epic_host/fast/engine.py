@@ -105,6 +105,9 @@ class FastEngine(FastNode):
 
     # ------------------------------------------------------------------------------------------- for kernels
 
+    def settle(self) -> None:
+        """Make events of what a kernel reported; Mode III's reports nothing."""
+
     def poll_batch(self, departures: Departures, now: float) -> None:
         """Run the timers that are due; Mode III has none."""
 

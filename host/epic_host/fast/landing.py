@@ -54,6 +54,16 @@ CELL: Final = np.dtype(
     ]
 )  # fmt: skip
 
+# Cells that are to be entered: a blocks.Block, of which `taken` cells are in the ring; `item` and `wire` are the bytes
+# of a coding's elements in arrays and in payloads, else 1.
+SUPPLY: Final = np.dtype(
+    [
+        ("source", "u8"), ("sink", "u8"), ("coding", "u8"), ("element", "i8"), ("cells", "i8"), ("taken", "i8"),
+        ("cell_bytes", "i4"), ("last_bytes", "i4"), ("swap", "i4"), ("sink_swap", "i4"), ("item", "i4"), ("wire", "i4"),
+        ("imm", "u4"), ("expect", "u1"), ("streams", "u1"),
+    ]
+)  # fmt: skip
+
 # `sent` is the descriptor contributed, `imm` the result's; the payload is `length` bytes at `address`.
 EVENT: Final = np.dtype(
     [("kind", "i8"), ("cell", "i8"), ("address", "u8"), ("length", "i8"), ("imm", "u4"), ("sent", "u4")]
@@ -70,6 +80,7 @@ WORLD: Final = Shape(
     {
         "agent": AGENT,
         "ring": CELL,
+        "supply": SUPPLY,
         "events": EVENT,
         "event_count": np.int64,
         "edges": EDGE,
@@ -83,75 +94,68 @@ world_at: Final = WORLD.at
 
 
 @compiled
-def _makes_sense(
-    imm: Word,
-    cells: Word,
-    cell_bytes: Word,
-    last_bytes: Word,
-    source: Word,
-    swap: Word,
-    sink: Word,
-    sink_swap: Word,
-    expect: bool,
-) -> Word:
+def _makes_sense(b: Any) -> Word:
     """As `blocks.Block.check`."""
-    for size in (swap, sink_swap):
-        if size < 1 or size > 8 or size & (size - 1) or (cell_bytes | last_bytes) & (size - 1):
+    for size in (b.swap, b.sink_swap):
+        if size < 1 or size > 8 or size & (size - 1) or (b.cell_bytes | b.last_bytes) & (size - 1):
             return False
     return (
-        cells >= 1
-        and 1 <= last_bytes <= cell_bytes
-        and (source == 0) == (imm & NULL_BIT != 0)
-        and (sink == 0 or expect)
+        b.cells >= 1
+        and 1 <= b.last_bytes <= b.cell_bytes
+        and (b.source == 0) == (b.imm & NULL_BIT != 0)
+        and (b.sink == 0 or b.expect != 0)
     )
 
 
 @compiled
-def enter_block(
-    address: Word,
-    imm: Word,
-    cells: Word,
-    cell_bytes: Word,
-    last_bytes: Word,
-    source: Word,
-    swap: Word,
-    sink: Word,
-    sink_swap: Word,
-    expect: bool,
-    coding: Word,
-    element: Word,
-    item: Word,
-    wire: Word,
-    streams: bool,
-) -> Word:
-    """Put the cells of a block into the ring, behind the last; they are not sent yet. False for a senseless block.
+def sensible(address: Word) -> Word:
+    """Whether the supply is a block that makes sense."""
+    return _makes_sense(world_at(address).supply[0])
 
-    `coding` is the address of a block's, 0 for none; `item` and `wire` are the bytes of its elements, else 1.
+
+@compiled
+def room(a: Any) -> Word:
+    """How many cells the window takes now (EPIC-A-01, EPIC-H-08)."""
+    return max(0, np.int64(a.size) - (a.next - a.delivered))
+
+
+@compiled
+def feed(address: Word, limit: Word) -> Word:
+    """Put the next cells of the supply into the ring, behind the last, at most `limit` and what the window takes.
+
+    They are not sent yet. Returns how many there were; -1 when there is none left.
     """
     w = world_at(address)
-    if not _makes_sense(imm, cells, cell_bytes, last_bytes, source, swap, sink, sink_swap, expect):
-        return False
-    a = w.agent[0]
-    elements = cell_bytes // wire
-    for i in range(cells):
-        length = last_bytes if i == cells - 1 else cell_bytes
-        moved = np.uint64(i * elements * item)
+    b, a = w.supply[0], w.agent[0]
+    if b.taken == b.cells:
+        return -1
+    count = max(0, min(limit, b.cells - b.taken, room(a)))
+    elements = b.cell_bytes // b.wire
+    for i in range(count):
+        at = b.taken + i
+        length = b.last_bytes if at == b.cells - 1 else b.cell_bytes
+        moved = np.uint64(at * elements * b.item)
         cell = w.ring[(a.next + i) & a.mask]
-        cell.imm, cell.lands, cell.length = np.uint32(imm), 1, NONE
-        cell.expected = length if expect else 0
-        cell.sink, cell.sink_swap = np.uint64(sink) + moved if sink else np.uint64(0), sink_swap
-        cell.streams = streams
-        cell.coding, cell.element, cell.wire = np.uint64(coding), element + i * elements, wire
-        if source:
+        cell.imm, cell.lands, cell.length = b.imm, 1, NONE
+        cell.expected = length if b.expect else 0
+        cell.sink, cell.sink_swap = b.sink + moved if b.sink else np.uint64(0), b.sink_swap
+        cell.streams = b.streams
+        cell.coding, cell.element, cell.wire = b.coding, b.element + at * elements, b.wire
+        if b.source:
             cell.length = length
-            if coding:
-                fixed.quantize(
-                    cell.coding, cell.element, np.uint64(source) + moved, cell.body, length // wire
-                )
+            if b.coding:
+                fixed.quantize(cell.coding, cell.element, b.source + moved, cell.body, length // b.wire)
             else:
-                calls.swap_copy(cell.body, np.uint64(source) + moved, length // swap, swap)
+                calls.swap_copy(cell.body, b.source + moved, length // b.swap, b.swap)
         seal(w, cell)
-    return True
+    b.taken += count
+    return count
+
+
+@compiled
+def due(address: Word) -> Word:
+    """When the agent's timer is due, infinite for never."""
+    return world_at(address).agent[0].timer
 
 
 @compiled

@@ -13,6 +13,7 @@ from epic_host.fast.outlet import Outlet
 from epic_host.fast.udp import FastUdpTransport
 from epic_host.line import OnEvents
 from epic_host.line import Outlet as AnyOutlet
+from epic_host.sleeper import Sleeper
 from epic_models.reference.group import GroupParams
 from epic_models.reference.interfaces import Cell
 from epic_models.reference.operation import Operation
@@ -39,6 +40,12 @@ class BlockAgent(BatchNode, Protocol):
     def submit_cells(self, cells: Sequence[Cell], departures: Departures, now: float) -> None:
         """Contribute the next cells; their results are events. Raises ValueError as `submit_block`."""
 
+    def supply(self, block: Block, departures: Departures) -> bool:
+        """Contribute a block's cells as the window takes them, until `supplied`. False: only by parts."""
+
+    def supplied(self) -> int:
+        """How many cells of the last `supply` were contributed; there will be no more of them."""
+
     def forget(self) -> None:
         """Write to no sink any more."""
 
@@ -58,6 +65,7 @@ class BlockLine:
         self.next_deadline = self._loop.next_deadline
         self.room = agent.room
         self.forget = agent.forget
+        self.interrupt = self._loop.interrupt
 
     @property
     def delivered(self) -> int:
@@ -85,6 +93,20 @@ class BlockLine:
             return 0
         self._agent.submit_block(block, queue, time.monotonic())
         return block.cells
+
+    def stream(self, outlet: AnyOutlet, sleeper: Sleeper, until: float) -> bool:
+        """Contribute and take results as they come, asleep in `sleeper` between; back in a moment, or when `until` is.
+
+        False: nothing has come lately, or it cannot be done with what the operation has next.
+        """
+        assert isinstance(outlet, Outlet)
+        loop, agent = self._loop, self._agent
+        block = outlet.ahead() if loop.pumps else None
+        if block is None or not agent.supply(block, loop.departures):
+            return False
+        came = loop.stream(until, sleeper.fileno(), sleeper.wake_fd, lambda: outlet.advance(agent.supplied()))
+        loop.run_due()
+        return came
 
     def submit(self, cells: Sequence[Cell]) -> None:
         """Contribute these cells."""

@@ -13,6 +13,7 @@ from epic_host.fast.engine import FastEngine
 from epic_host.fast.frames import Departures
 from epic_host.fast.groups import Installed
 from epic_host.fast.pool import Pool
+from epic_host.fast.pump import DUE_AT, WORK, Kernels
 from epic_host.fast.world import World
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_models.reference.group import EngineGroup
@@ -121,16 +122,30 @@ class FastMode2Engine(FastEngine):
 
     def _work(self, arena: int, first: int, stop: int, departures: Departures, now: float) -> int:
         done: int = kernels.work(self._world(departures).address, arena, first, stop, now)
+        self.settle()
+        return done
+
+    def kernels(self, departures: Departures) -> Kernels:
+        """What a Pump calls."""
+        world = self._world(departures).address
+        return Kernels(
+            WORK.address(kernels.work),
+            world,
+            due=DUE_AT.address(kernels.next_deadline),
+            cells=world,
+            attention=self._failures.ctypes.data,
+        )
+
+    def settle(self) -> None:
+        """Make events of failures."""
         if self._failures[0]:
             self._report()
-        return done
 
     def poll_batch(self, departures: Departures, now: float) -> None:
         """Run the timers that are due. Some stay due when what they repeat does not fit the departures."""
         self._begin(departures)
         kernels.poll(self._world(departures).address, now)
-        if self._failures[0]:
-            self._report()
+        self.settle()
 
     def next_deadline(self) -> float | None:
         """When `poll` wants to be called next, or None."""

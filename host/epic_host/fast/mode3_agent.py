@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from epic_host.fast.agent import FastAgent
+from epic_host.fast.frames import Departures
 from epic_host.fast.mode3_agent_kernels import expire, start, work
+from epic_host.fast.pump import START, WORK, Kernels
 from epic_host.fast.world import World
 
 
@@ -15,6 +17,11 @@ class FastMode3Agent(FastAgent):
 
     def _handle(self, world: World, arena: int, first: int, stop: int, now: float) -> int:
         return int(work(world.address, arena, first, stop, now))
+
+    def kernels(self, departures: Departures) -> Kernels:
+        """What a Pump calls."""
+        address = self._world(departures).address
+        return self._kernels(WORK.address(work), START.address(start), address, address)
 
     def _expire(self, world: World, now: float) -> bool:
         return bool(expire(world.address, now))

@@ -7,6 +7,7 @@ from epic_host.fast.frames import Departures
 from epic_host.fast.groups import Installed
 from epic_host.fast.mode3_kernels import SLOT, WORLD, work
 from epic_host.fast.pool import Pool
+from epic_host.fast.pump import WORK, Kernels
 from epic_host.fast.value import VALUE
 from epic_host.fast.world import World
 from epic_models.reference.endpoint import EngineCapabilities
@@ -45,7 +46,11 @@ class FastMode3Engine(FastEngine):
         self._values.give(first, count)
 
     def _work(self, arena: int, first: int, stop: int, departures: Departures, now: float) -> int:
-        return int(work(self._world(departures).address, arena, first, stop))
+        return int(work(self._world(departures).address, arena, first, stop, now))
+
+    def kernels(self, departures: Departures) -> Kernels:
+        """What a Pump calls."""
+        return Kernels(WORK.address(work), self._world(departures).address)
 
     def _make_world(self, departures: World) -> World:
         return WORLD.make(

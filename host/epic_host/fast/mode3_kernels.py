@@ -64,10 +64,10 @@ _world_at: Final = WORLD.at
 
 
 @compiled
-def work(address: Word, arena: Word, first: Word, stop: Word) -> Word:
+def work(address: Word, arena: Word, first: Word, stop: Word, now: float) -> Word:
     """Handle frames `first` to `stop` of the world at an address; their bytes are at the address `arena`.
 
-    Returns the number of the frame that has to wait for the departures, or `stop`.
+    Returns the number of the frame that has to wait for the departures, or `stop`. No rule here asks for the time.
     """
     w = _world_at(address)
     room = len(w.departures.body)

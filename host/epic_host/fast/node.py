@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epic_host.fast import frames
 from epic_host.fast.frames import FRAME, NO_EDGE, Arrivals, Departures, EdgeTable, find_edge
 from epic_host.fast.packets import DATAGRAM_BYTES, arrive, departed
+from epic_host.fast.pump import Kernels
 from epic_host.fast.queues import departures_world
 from epic_host.fast.wire import ADMISSION, admit_at
 from epic_host.fast.world import World
@@ -23,6 +25,8 @@ class FastNode(ABC):
     """A node whose work on admitted frames is a kernel's."""
 
     def __init__(self) -> None:
+        # Whose kernels a loop may call: an agent of many epochs names another.
+        self.pumped: FastNode | None = self
         self.edges = EdgeTable()
         self._counters = frames.counters()
         # Drops of frames that were given as bytes and could not be decoded.
@@ -55,6 +59,24 @@ class FastNode(ABC):
     @abstractmethod
     def _make_world(self, departures: World) -> World:
         """What the node's kernels work on."""
+
+    @abstractmethod
+    def kernels(self, departures: Departures) -> Kernels:
+        """What a Pump calls, as long as `tables` stays the same object."""
+
+    @property
+    def tables(self) -> object:
+        """Another object after every change of what kernels work on, None until they have worked again."""
+        return self._made
+
+    @property
+    def generation(self) -> NDArray[np.int64]:
+        """See `_generation`."""
+        return self._generation
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Make events of what a kernel reported, while the memory of the arrivals is still theirs."""
 
     def _world(self, departures: Departures) -> World:
         """The same, made again when there are other departures or the tables changed."""
@@ -95,10 +117,19 @@ class FastNode(ABC):
 
     def _admit(self, arrivals: Arrivals, first: int) -> None:
         count = arrivals.count - first
+        self.make_frames(count)
+        self._at, self._admitted = 0, count
+        address = self.admission(arrivals).address
+        admit_at(address, arrivals.arena_address, first, arrivals.count, arrivals.address)
+
+    def make_frames(self, count: int) -> None:
+        """See to room for so many admitted frames."""
         if count > len(self._frames):
             self._frames = np.zeros(count, FRAME)
             self._tables_changed()
-        self._at, self._admitted = 0, count
+
+    def admission(self, arrivals: Arrivals) -> World:
+        """What `admit_at` works on, while the tables stay as they are."""
         admission = self._admission
         if admission is None or admission[0] is not arrivals:
             world = ADMISSION.make(
@@ -109,7 +140,7 @@ class FastNode(ABC):
                 frames=self._frames,
             )
             admission = self._admission = arrivals, world
-        admit_at(admission[1].address, arrivals.arena_address, first, arrivals.count, arrivals.address)
+        return admission[1]
 
     @abstractmethod
     def poll_batch(self, departures: Departures, now: float) -> None:

@@ -86,11 +86,38 @@ class Outlet:
         part = self._operation.take(limit)
         if part is None:
             return None
+        block, landing = self._block(part)
+        self._await(landing)
+        return block
+
+    def ahead(self) -> Block | None:
+        """The cells of the operation that come next, where all of them are the caller's own memory; else None.
+
+        They are contributed elsewhere; `advance` says how many were.
+        """
+        part = self._operation.ahead()
+        if part is None or part.run.coding is None or part.zeros:
+            return None
+        run = part.run
+        if run is not self._run:
+            self._enter(run, part.run.coding)
+        if not self._direct or (run.identity and not run.sends):
+            return None
+        return self._block(part)[0]
+
+    def advance(self, cells: int) -> None:
+        """So many cells of `ahead` have been contributed."""
+        part = self._operation.take(cells) if cells else None
+        if part is not None:
+            assert part.cells == cells
+            self._await(self._block(part)[1])
+
+    def _block(self, part: Part) -> tuple[Block, _Landing]:
+        """A part as a block, and what is to be done with its results."""
         run, start, _, cells = part
         coding = run.coding
         if coding is None:
-            self._await(_Landing(cells))
-            return Block(part.imm, cells, _NOTHING, _NOTHING)
+            return Block(part.imm, cells, _NOTHING, _NOTHING), _Landing(cells)
         if run is not self._run:
             self._enter(run, coding)
         size = coding.element_bytes
@@ -111,11 +138,11 @@ class Outlet:
                 sink = self._recv + start * self._item
                 if self._coding is not None and self._coding.shared.classes.size:
                     landing = _Landing(cells, None, coding.cell_elements, self._coding, start, part.stop)
-        self._await(landing)
-        return Block(
+        block = Block(
             part.imm, cells, each, last, source, swap, sink, self._swap if sink else 1, run.receives,
             self._coding, start, self._streams,
         )  # fmt: skip
+        return block, landing
 
     def pull(self) -> Cell | None:
         """The next cell, or None as `Operation.pull`; its result is `deliver`ed."""

@@ -31,9 +31,12 @@ _NODE: Final = {
 class Profile:
     """Seconds of processor time of a node by `receive`, `send`, `kernels`, and `rest` of its process."""
 
-    def __init__(self, node: object, transport: object) -> None:
+    def __init__(self, node: object, transport: Any) -> None:
         self._spent = dict.fromkeys(("receive", "send", "kernels"), 0.0)
         self._begun = time.process_time()
+        # A Pump calls none of these methods; it adds up itself.
+        if hasattr(transport, "clock"):
+            transport.clock = self._spent
         for owner, methods in ((node, _NODE), (transport, _TRANSPORT)):
             for name, what in methods.items():
                 if (method := getattr(owner, name, None)) is not None:

@@ -65,7 +65,7 @@ def load_agent(mode: int, *, reflection: bool = False) -> None:
 
     Once compiled it takes a moment; the first time, and after a change, seconds to minutes.
     """
-    from epic_host.fast import sockets
+    from epic_host.fast import pump, sockets
     from epic_host.fast.agent import FastAgent
     from epic_host.fast.blocks import Block
     from epic_host.fast.frames import Arrivals, departures
@@ -79,7 +79,9 @@ def load_agent(mode: int, *, reflection: bool = False) -> None:
     queue.clear()
     agent.receive_batch(Arrivals(1, 64), 0, queue, 0.0)
     agent.poll_batch(queue, agent.params.rto_max_us * 1e-6)
+    agent.kernels(queue)
     sockets.load()
+    pump.load()
 
 
 def load_agents() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from epic_host.fast import rc
 from epic_host.fast.agent import FastAgent
 from epic_host.fast.frames import Departures
+from epic_host.fast.pump import START, WORK, Kernels
 from epic_host.fast.rc_agent_kernels import WORLD, expire, start, work
 from epic_host.fast.world import World
 from epic_models.reference.group import RankGroup
@@ -74,6 +75,11 @@ class FastRcAgent(FastAgent):
     def _address(self) -> int:
         assert self._rc_world is not None
         return self._rc_world.address
+
+    def kernels(self, departures: Departures) -> Kernels:
+        """What a Pump calls."""
+        cells = self._world(departures).address
+        return self._kernels(WORK.address(work), START.address(start), self._address, cells)
 
     def _start(self, world: World, count: int, now: float) -> None:
         start(self._address, count, now)

@@ -7,7 +7,9 @@ Laid out as Linux has it on 64-bit machines, in NumPy records: `mmsghdr`, `iovec
 from __future__ import annotations
 
 import errno
+import platform
 import socket
+import time
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +59,20 @@ SOL_UDP: Final = socket.IPPROTO_UDP
 IP_TOS: Final = socket.IP_TOS
 DONTWAIT: Final = np.int32(socket.MSG_DONTWAIT)
 EINTR, EBADF = errno.EINTR, errno.EBADF
+# Errors of a socket that no later call can be without.
+FATAL: Final = (errno.EBADF, errno.ENOTSOCK, errno.EFAULT, errno.EINVAL)
+# struct epoll_event, which x86-64 has packed as on 32 bits; `data` is the descriptor, as Python's epoll has it.
+EPOLL_EVENT: Final = np.dtype(
+    [
+        ("events", "u4"),
+        *([] if platform.machine() == "x86_64" else [("hole", "u4")]),
+        ("data", "i4"),
+        ("rest", "u4"),
+    ]
+)
+# struct timespec, and the clocks: that of `time.monotonic`, and the thread's processor time.
+TIME: Final = np.dtype([("seconds", "i8"), ("nanoseconds", "i8")])
+CLOCK_MONOTONIC, CLOCK_THREAD = time.CLOCK_MONOTONIC, time.CLOCK_THREAD_CPUTIME_ID
 EINVAL, EIO, EMSGSIZE = errno.EINVAL, errno.EIO, errno.EMSGSIZE
 
 recvmmsg: Final[Any] = types.ExternalFunction(
@@ -65,6 +81,11 @@ recvmmsg: Final[Any] = types.ExternalFunction(
 sendmmsg: Final[Any] = types.ExternalFunction(
     "sendmmsg", types.intc(types.intc, types.uintp, types.uintc, types.intc)
 )
+epoll_wait: Final[Any] = types.ExternalFunction(
+    "epoll_wait", types.intc(types.intc, types.uintp, types.intc, types.intc)
+)
+read: Final[Any] = types.ExternalFunction("read", types.intp(types.intc, types.uintp, types.uintp))
+clock_gettime: Final[Any] = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.uintp))
 errno_address: Final[Any] = types.ExternalFunction("__errno_location", types.uintp())
 
 

@@ -7,7 +7,6 @@ call. Injected faults and a capture go frame by frame as in the reference transp
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import socket
 from typing import ClassVar, Final
@@ -16,6 +15,7 @@ import numpy as np
 
 from epic_host.fast import sockets
 from epic_host.fast.frames import Arrivals, Departures, EdgeTable
+from epic_host.fast.syscalls import FATAL
 from epic_host.transport.config import UdpConfig
 from epic_host.transport.udp import UdpTransport
 from epic_spec import codec
@@ -24,8 +24,6 @@ from epic_spec.packets import Packet
 
 # Messages of one received batch. With runs of 64 KiB they fill half of a 2 MiB second-level cache.
 _SLOTS: Final = 16
-# Errors that no later call can be without.
-_FATAL: Final = (errno.EBADF, errno.ENOTSOCK, errno.EFAULT, errno.EINVAL)
 
 
 class FastUdpTransport(UdpTransport):
@@ -55,6 +53,8 @@ class FastUdpTransport(UdpTransport):
         self._waiting: Arrivals | None = None
         # Whether more may wait than the last batch took.
         self.more = False
+        # Where a Pump adds up processor time, when somebody wants to know.
+        self.clock: dict[str, float] | None = None
 
     def arrivals(self) -> Arrivals:
         """Room for what one call of `receive_batch` may take."""
@@ -75,12 +75,12 @@ class FastUdpTransport(UdpTransport):
         arrivals.clear()
         self.more = taken == _SLOTS
         if taken <= 0:
-            if -taken in _FATAL:
+            if -taken in FATAL:
                 raise OSError(-taken, os.strerror(-taken))
             return 0
         count, unresolved = (int(n) for n in self._inbox.found)
         if unresolved:
-            self._resolve(arrivals, count, world)
+            self.resolve(arrivals, count)
         if self._cut is not None:
             count = self._uncut(arrivals, count, now)
         self._received += count
@@ -90,8 +90,28 @@ class FastUdpTransport(UdpTransport):
                 self._record(self._capture, self._frame(arrivals, i))
         return count
 
-    def _resolve(self, arrivals: Arrivals, count: int, world: int) -> None:
-        """Find the ports of addresses that were not heard of lately."""
+    @property
+    def plain(self) -> bool:
+        """Whether frames come and go as the kernel has them, so that a Pump may move them: no faults, cuts, capture."""
+        return not self._faulty and self._cut is None
+
+    @property
+    def inbox(self) -> sockets.Inbox:
+        """What datagrams are received with."""
+        return self._inbox
+
+    @property
+    def outbox(self) -> sockets.Outbox:
+        """What departures are sent with."""
+        return self._outbox
+
+    def took(self, count: int) -> None:
+        """A Pump has received so many datagrams."""
+        self._received += count
+
+    def resolve(self, arrivals: Arrivals, count: int) -> None:
+        """Find the ports of addresses that were not heard of lately, for the `count` datagrams of a batch."""
+        world = self._inbox.address(arrivals)
         while (row := sockets.resolve(world, count)) >= 0:
             source = int(arrivals.records[row]["source"])
             port = self._ports.get(ip_text(source))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from epic_host.engines import make_engine
-from epic_host.fast import fixed
+from epic_host.fast import fixed, pump, sockets
 from epic_host.fast.agent import FastAgent
 from epic_host.fast.blocks import Block
 from epic_host.fast.engine import FastEngine
@@ -48,6 +48,7 @@ def warm(mode: int, *, reflection: bool) -> None:
     agent.submit([Cell(_SUM, bytes(16))], 0.0)
     for node in nodes.values():
         node.poll(_LATE)
+        node.kernels(departures(node.burst))
 
 
 def _carry(nodes: dict[str, FastEngine | FastAgent], packets: list[Packet]) -> None:
@@ -63,6 +64,8 @@ def _carry(nodes: dict[str, FastEngine | FastAgent], packets: list[Packet]) -> N
 def prepare(modes: Iterable[int]) -> None:
     """See `epic_host.fast.prepare`."""
     fixed.load()
+    sockets.load()
+    pump.load()
     for mode in modes:
         warm(mode, reflection=False)
         if mode == 3:

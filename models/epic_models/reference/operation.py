@@ -81,6 +81,18 @@ class _Place:
 
     def take(self, limit: int) -> Part | None:
         """The next part, of at most `limit` cells (1 or more); None at the end."""
+        part = self.ahead(limit)
+        if part is None:
+            return None
+        self._start = part.stop
+        if part.stop == part.run.stop:
+            self._index += 1
+            if self._index < len(self._runs):
+                self._start = self._runs[self._index].start
+        return part
+
+    def ahead(self, limit: int) -> Part | None:
+        """What `take` will give."""
         if self._index == len(self._runs):
             return None
         run, start, cells = self._runs[self._index], self._start, 1
@@ -93,11 +105,6 @@ class _Place:
             if cells > limit or apart:
                 cells = min(limit, cells - apart)
                 stop = start + cells * each
-        self._start = stop
-        if stop == run.stop:
-            self._index += 1
-            if self._index < len(self._runs):
-                self._start = self._runs[self._index].start
         return Part(run, start, stop, cells)
 
 
@@ -158,6 +165,10 @@ class Operation:
         if part is not None:
             self.cells_pulled += part.cells
         return part
+
+    def ahead(self) -> Part | None:
+        """All that `take` can give next, without taking it; None as `pull`."""
+        return self._outgoing.ahead(self.total_cells) if self.error is None else None
 
     def deliver(self, payload: Buffer | None) -> None:
         """The result of this operation's next cell.

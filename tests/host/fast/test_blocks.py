@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epic_host.fast import landing
 from epic_host.fast.agent import FastAgent
 from epic_host.fast.blocks import Block
 from epic_host.fast.frames import Arrivals, Departures, departures
@@ -380,6 +381,53 @@ def test_nothing_is_written_after_forget() -> None:
     agent.forget()
     assert give(agent, queue, (0, SUM, bytes(range(16))), (1, SUM, bytes(range(16)))) == []
     assert (agent.delivered, sink.any()) == (2, False)
+
+
+def feed(agent: FastAgent, queue: Departures, limit: int) -> int:
+    """Contribute from the supply, as a loop does."""
+    world = agent._world(queue)
+    count = int(landing.feed(world.address, limit))
+    if count > 0:
+        agent._start(world, count, 0.0)
+    return count
+
+
+def test_a_supply_goes_out_as_window_and_limit_let_it_and_lands_as_a_block_does() -> None:
+    agent, queue = FastMode3Agent(rank_group()), departures(64)
+    values, sink = np.arange(23, dtype=np.int32), np.zeros(23, np.int32)
+    block = Block(SUM, 6, 16, 12, values.ctypes.data, 4, sink.ctypes.data, 4, expect=True)
+    assert agent.supply(block, queue)
+    assert [feed(agent, queue, limit) for limit in (1, 0, 5)] == [1, 0, 3]
+    assert (agent.room(), agent.outstanding) == (0, 4)
+    total = (values * 10).astype(">i4").tobytes()
+    cells = [total[i : i + 16] for i in range(0, len(total), 16)]
+    for number, cell in enumerate(cells[:3]):
+        assert give(agent, queue, (number, SUM, cell)) == []
+    assert [feed(agent, queue, 9) for _ in range(2)] == [2, -1]
+    for number, cell in enumerate(cells[3:], 3):
+        assert give(agent, queue, (number, SUM, cell)) == []
+    assert (agent.supplied(), agent.delivered, sink.tolist()) == (6, 6, (values * 10).tolist())
+    assert [c.payload for c in agent.kept()] == [
+        values.astype(">i4").tobytes()[i : i + 16] for i in range(32, 92, 16)
+    ]
+    # It is over.
+    assert feed(agent, queue, 9) == -1
+    assert agent.supplied() == 0
+
+
+def test_a_supply_ends_when_all_is_forgotten_and_is_refused_as_a_block_is() -> None:
+    agent, queue = FastMode3Agent(rank_group()), departures(64)
+    values, sink = np.ones(16, np.int32), np.zeros(16, np.int32)
+    block = sum_block(values, sink, 4)
+    assert agent.supply(block, queue)
+    assert feed(agent, queue, 1) == 1
+    agent.forget()
+    assert feed(agent, queue, 1) == -1
+    assert agent.supplied() == 1
+    assert not agent.supply(block._replace(cell_bytes=68, last_bytes=68), queue)
+    with pytest.raises(ValueError, match="NULL exactly without a source"):
+        agent.supply(block._replace(source=0), queue)
+    assert feed(agent, queue, 1) == -1
 
 
 def test_more_than_fits_is_refused_and_changes_nothing() -> None:

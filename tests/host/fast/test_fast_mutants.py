@@ -89,10 +89,12 @@ def check_fault(folder: Path, module: str, old: str, new: str, tests: str) -> No
         [sys.executable, "-m", "host.fast.mutated", str(given), str(TESTS / "host" / "fast" / tests)],
         cwd=TESTS.parent, env=environment, capture_output=True, text=True, timeout=1200, check=False,
     )  # fmt: skip
-    # One of the tests failed, by what it compares or for an event that came twice (KeyError): a fault that does not
-    # compile would prove nothing.
+    # One of the tests failed, by what it compares or expects to be refused, or for an event that came twice (KeyError):
+    # a fault that does not compile would prove nothing.
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(r"AssertionError|^E +assert|^E +KeyError", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(
+        r"AssertionError|^E +assert|^E +KeyError|^E +Failed: DID NOT RAISE", done.stdout, re.MULTILINE
+    ), done.stdout
 
 
 @pytest.mark.timeout(1300)

@@ -50,7 +50,7 @@ MUTANTS = {
     "a block of zeros is of ones": ("fixed", "return 0 if exponent == ZERO_BLOCK else", "return", FIXED),
     "NaN is -Inf": ("fixed", "if kind < 3 else np.uint64(nan)", "if kind < 4 else np.uint64(nan)", FIXED),
     "every cell has the first one's exponents": (
-        "landing", "element + i * elements, wire", "element, wire", BLOCKS,
+        "landing", "b.element + at * elements, b.wire", "b.element, b.wire", BLOCKS,
     ),
     "sums land as they are": (
         "landing", "if cell.sink and length and cell.coding:", "if False:", BLOCKS,

@@ -85,9 +85,9 @@ MUTANTS = {
         "landing", "calls.swap_copy(cell.sink, payload, length // cell.sink_swap, cell.sink_swap)",
         "calls.swap_copy(cell.sink, payload, length, 1)", BLOCKS,
     ),
-    "contributions are not swapped": ("landing", "moved, length // swap, swap)", "moved, length, 1)", BLOCKS),
-    "the last cell is as long as the others": ("landing", "last_bytes if i == cells - 1 else cell_bytes",
-                                               "cell_bytes", BLOCKS),
+    "contributions are not swapped": ("landing", "moved, length // b.swap, b.swap)", "moved, length, 1)", BLOCKS),
+    "the last cell is as long as the others": ("landing", "b.last_bytes if at == b.cells - 1 else b.cell_bytes",
+                                               "b.cell_bytes", BLOCKS),
     "kept results are told twice": ("landing", "            if number != first:\n", "            if True:\n", BLOCKS),
     "marks do not narrow the window": ("landing", "cell.ce and ecn)", "False)", BLOCKS),
     "poison is not counted": (

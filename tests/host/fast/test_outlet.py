@@ -92,6 +92,13 @@ class Landing:
             cell = self._outlet.pull()
             self._expected += [None] * (cell is not None)
             return [] if cell is None else [cell]
+        block = self._outlet.ahead() if self._rng.random() < 0.5 else None
+        if block is not None and self._rng.random() < 0.7:
+            # Contributed elsewhere, in part; or it was looked at only.
+            some = self._rng.randint(1, min(limit, block.cells))
+            self._outlet.advance(some)
+            self._expected += [(block, i) for i in range(some)]
+            return cells_of(block.part(0, some))
         block = self._outlet.next(limit)
         if block is None:
             return []

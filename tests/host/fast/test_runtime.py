@@ -222,9 +222,9 @@ def test_a_caller_that_waits_works_itself_and_the_background_sleeps(fast: MakeWo
     seen: list[int] = []
     work = comm._runtime._work
 
-    def noted() -> bool:
+    def noted(*arguments: Any) -> bool:
         seen.append(threading.get_ident())
-        return work()
+        return work(*arguments)
 
     comm._runtime._work = noted  # type: ignore[method-assign]
     for _ in range(50):
@@ -238,9 +238,13 @@ def test_a_caller_that_waits_works_itself_and_the_background_sleeps(fast: MakeWo
         time.sleep(0.001)
 
 
-def test_what_nobody_waits_for_is_repeated_all_the_same(fast: MakeWorld) -> None:
+def test_what_nobody_waits_for_is_repeated_all_the_same(
+    fast: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     comm = fast(tree=single(1)).join(0)
     transport: Any = comm._transport
+    # Compiled code would send past this test.
+    monkeypatch.setattr(type(transport), "plain", False)
     send, lost = transport.send_batch, []
 
     def lossy(departures: Any, edges: Any, now: float) -> None:
@@ -464,6 +468,149 @@ def test_a_caller_that_vanished_is_replaced(fast: MakeWorld, monkeypatch: pytest
     assert time.monotonic() - begin < 5
 
 
+# ------------------------------------------------------------------------------------------------- in a stream
+
+
+def _streams(comm: Communicator) -> list[bool]:
+    """What `Line.stream` says from now on, to be looked at later."""
+    line: Any = comm._runtime._line
+    stream, said = line.stream, []
+
+    def noted(*arguments: Any) -> bool:
+        said.append(stream(*arguments))
+        return bool(said[-1])
+
+    line.stream = noted
+    return said
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy switches"])
+def test_large_arrays_go_by_compiled_code_and_are_right(fast: MakeWorld, mode: int, lossy: bool) -> None:
+    """Loss, doubles and swaps are the switches' then: the ranks' own loops stay compiled."""
+    faults = {"loss": 0.02, "duplicate": 0.02, "reorder": 0.02} if lossy else {}
+    here = fast(
+        mode=mode, tree=single(2), faults=faults, faulty_ranks=False, engine=f"fast-m{mode}",
+        rto_initial_us=20_000, rto_min_us=10_000, datatypes=("INT32", "FP32"),
+    )  # fmt: skip
+
+    def work(comm: Communicator) -> int:
+        agent: Any = comm._agent
+        supplied, fed = agent.supplied, []
+        agent.supplied = lambda: fed.append(supplied()) or fed[-1]
+        for count in (64 * 40, 64 * 200 + 5, 64 * 33 + 1):
+            values = np.arange(count, dtype=np.int32) * (comm.rank + 1)
+            got = comm.all_reduce(values, recv=np.zeros(count, np.int32))
+            np.testing.assert_array_equal(got, np.arange(count) * 3)
+            np.testing.assert_array_equal(values, np.arange(count) * (comm.rank + 1))
+            comm.all_reduce(values)
+            np.testing.assert_array_equal(values, np.arange(count) * 3)
+            comm.broadcast(values, 1)
+            parts = comm.reduce_scatter(values, shards=[count - 7, 7])
+            assert parts.size == (count - 7, 7)[comm.rank]
+        return sum(fed)
+
+    # Not all: of each a window goes before, and one more when nothing has come for long.
+    assert all(cells > 100 for cells in good(here.run(work)).values())
+    assert all(comm.stats()["faults"].get("lost", 0) == 0 for comm in here.comms.values())
+
+
+def test_fixed_point_goes_by_compiled_code_too(fast: MakeWorld) -> None:
+    here = fast(tree=single(2), engine="fast-m3", datatypes=("INT32",))
+
+    def work(comm: Communicator) -> int:
+        said = _streams(comm)
+        values = np.linspace(-1, 1, 20_000, dtype=np.float32)
+        values[77], values[15_000] = np.inf, np.nan
+        wanted = values * 2
+        comm.all_reduce(values)
+        np.testing.assert_allclose(values, wanted, atol=1e-6)
+        return sum(said)
+
+    assert all(streams > 0 for streams in good(here.run(work)).values())
+
+
+def test_collectives_behind_each_other_end_each_in_its_turn(fast: MakeWorld) -> None:
+    """The first streams; the others wait for their place, and for its end."""
+    here = fast(tree=single(2), engine="fast-m3")
+
+    def work(comm: Communicator) -> None:
+        arrays = [np.full(64 * 30 + i, comm.rank + i, np.int32) for i in range(4)]
+        handles = [comm.all_reduce(a, async_op=True) for a in arrays]
+        for i, (handle, array) in enumerate(zip(handles, arrays, strict=True)):
+            handle.wait(20)
+            assert (array == 2 * i + 1).all()
+
+    good(here.run(work))
+
+
+def test_ranks_that_disagree_in_a_stream_all_get_an_error(fast: MakeWorld) -> None:
+    """The first windows agree; then one array has ended, and the other rank learns it from the one who saw it."""
+    here = fast(tree=single(2), engine="fast-m3")
+
+    def work(comm: Communicator) -> None:
+        with pytest.raises(MismatchError):
+            comm.all_reduce(np.ones(64 * (100 if comm.rank else 90) + 7, np.int32))
+
+    good(here.run(work))
+
+
+def test_other_threads_get_their_turn_while_a_caller_streams(fast: MakeWorld) -> None:
+    here = fast(tree=single(2), engine="fast-m3", payload_bytes=1024)
+
+    def work(comm: Communicator) -> float:
+        array = np.ones(4_000_000, np.int32)
+        waited: list[float] = []
+
+        def other() -> None:
+            for _ in range(20):
+                begin = time.monotonic()
+                with comm._runtime._turn():
+                    waited.append(time.monotonic() - begin)
+            comm.abort()
+
+        timer = threading.Timer(0.1, other)
+        timer.start()
+        with pytest.raises((AbortedError, PeerLostError)):
+            for _ in range(10_000):
+                comm.all_reduce(array)
+        timer.join(10)
+        assert len(waited) == 20
+        return max(waited)
+
+    for seconds in good(here.run(work)).values():
+        assert seconds < 2
+
+
+def test_no_array_is_written_after_an_abort_of_a_stream(fast: MakeWorld) -> None:
+    here = fast(tree=single(2), engine="fast-m3", payload_bytes=1024)
+    values = np.zeros(3_000_000, np.int32)
+
+    def work(comm: Communicator) -> None:
+        if comm.rank == 1:
+            with contextlib.suppress(PeerLostError, AbortedError):
+                comm.all_reduce(np.ones(values.size, np.int32))
+            return
+        seen: list[Any] = []
+
+        def aborts() -> None:
+            while not values.any():
+                time.sleep(0.0005)
+            comm.abort()
+            seen.append(values.copy())
+
+        thread = threading.Thread(target=aborts)
+        thread.start()
+        with contextlib.suppress(AbortedError):
+            comm.all_reduce(values)
+        thread.join(10)
+        time.sleep(0.05)
+        np.testing.assert_array_equal(values, seen[0])
+        here.comms[1].abort()
+
+    good(here.run(work))
+
+
 # ------------------------------------------------------------------------------------------------- nothing stays
 
 
@@ -535,6 +682,7 @@ def test_planted_faults_are_seen(
 ) -> None:
     target, attribute, value, check = FAULTS[name]
     monkeypatch.setattr(target, attribute, value)
+    fixtures = {"fast": fast, "alarm": alarm, "monkeypatch": monkeypatch}
     with pytest.raises(AssertionError):
-        check(fast, alarm) if "alarm" in inspect.signature(check).parameters else check(fast)
+        check(*(fixtures[name] for name in inspect.signature(check).parameters))
     monkeypatch.undo()
