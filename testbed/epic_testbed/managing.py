@@ -17,6 +17,8 @@ from epic_testbed.options import Setup
 # The node's name among a run's processes, and its group's.
 NODE: Final = "manager"
 GROUP: Final = "run"
+# What its process needs, and what ranks need to join.
+MODULES: Final = ("epic_host.manager.server", "epic_host.managed")
 # Seconds in which the manager has to see every switch once all have started.
 SEEN_SECONDS: Final = 30.0
 _TICK: Final = 0.02

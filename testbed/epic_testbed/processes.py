@@ -7,15 +7,18 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import Final
+
+from epic_testbed.forked import Forked, Forks
 
 _TERM_SECONDS = 3.0
 _STDERR_CHARS = 4000
+# What every child needs: a switch, and a rank too.
+MODULES: Final = ("epic_host.serving", "epic_testbed.worker")
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +26,7 @@ class Child:
     """A running child: `node` is its name in the topology (ranks r0, r1, …)."""
 
     node: str
-    popen: subprocess.Popen[bytes]
+    popen: Forked
     stderr_path: Path
     finished: bool = False
     _pending: bytes = b""
@@ -36,7 +39,6 @@ class Child:
 
     def tell(self, line: str) -> None:
         """Write a line to its standard input; a child that has ended does not hear it."""
-        assert self.popen.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.popen.stdin.write(line.encode() + b"\n")
             self.popen.stdin.flush()
@@ -70,38 +72,46 @@ class Child:
 
 
 class Children:
-    """All children of a run. `wait` gives their lines as they come; `stop` ends them all."""
+    """All children of a run. `wait` gives their lines as they come; `stop` ends them all.
 
-    def __init__(self, directory: Path, die_with_parent: bool = True) -> None:
+    `modules` are what they need, `kernels` the data path and mode of compiled code that they need. `prepare`, or the
+    first `spawn`, starts the process that loads that and forks them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        die_with_parent: bool = True,
+        modules: Sequence[str] = MODULES,
+        kernels: tuple[str, int] | None = None,
+    ) -> None:
         self._directory = directory
         self._die_with_parent = die_with_parent
+        self._load = (modules, kernels)
+        self._forks: Forks | None = None
         self._selector = selectors.DefaultSelector()
         self.all: list[Child] = []
 
+    def prepare(self) -> Forks:
+        """Begin to load what children need, in the background."""
+        if self._forks is None:
+            self._forks = Forks(*self._load, tied=self._die_with_parent)
+        return self._forks
+
     def spawn(self, node: str, what: str, config: Path, namespace: str | None = None) -> Child:
-        """Start `epic_testbed.child`. Its standard error goes to a file in the run's directory."""
-        command = [sys.executable, "-m", "epic_testbed.child"]
-        if self._die_with_parent:
-            command += ["--parent", str(os.getpid())]
+        """Start `epic_testbed.child`. Its standard error goes to a file in the run's directory.
+
+        Raises OSError, EpicError as `Forks.fork`.
+        """
+        forks = self.prepare()
+        arguments = ["--parent", str(forks.pid)] if self._die_with_parent else []
         if namespace is not None:
-            command += ["--netns", namespace]
-        command += [what, str(config)]
+            arguments += ["--netns", namespace]
         stderr_path = self._directory / f"{node}.log"
-        # One thread a process: the NumPy work is small, and a run has many processes on few cores.
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         with stderr_path.open("wb") as stderr:
-            popen = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=env,
-                start_new_session=True,
-            )
+            popen = forks.fork(node, [*arguments, what, str(config)], stderr.fileno())
         child = Child(node, popen, stderr_path)
         self.all.append(child)
-        assert popen.stdout is not None
         os.set_blocking(popen.stdout.fileno(), False)
         self._selector.register(popen.stdout, selectors.EVENT_READ, child)
         return child
@@ -113,15 +123,14 @@ class Children:
         """
         events: list[tuple[Child, str | None]] = []
         for key, _ in self._selector.select(max(0.0, timeout)):
-            stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
             child: Child = key.data
             try:
-                data = os.read(stream.fileno(), 1 << 16)
+                data = os.read(key.fd, 1 << 16)
             except BlockingIOError:
                 continue
             events += [(child, line) for line in child.take(data)]
             if not data:
-                self._selector.unregister(stream)
+                self._selector.unregister(key.fileobj)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.popen.wait(1.0)
                 child.finished = True
@@ -135,8 +144,7 @@ class Children:
         chosen = list(self.all if children is None else children)
         for child in chosen:
             with contextlib.suppress(OSError):
-                if child.popen.stdin:
-                    child.popen.stdin.close()
+                child.popen.stdin.close()
             if child.popen.poll() is None:
                 child.popen.terminate()
         deadline = time.monotonic() + _TERM_SECONDS
@@ -148,10 +156,16 @@ class Children:
                 child.popen.kill()
                 child.popen.wait()
 
+    def leave(self) -> None:
+        """Let the children go on without this process, which has asked for that (`die_with_parent` False)."""
+        if self._forks is not None:
+            self._forks.leave()
+
     def close(self) -> None:
         """Stop everything and close the pipes."""
         self.stop()
         self._selector.close()
         for child in self.all:
-            if child.popen.stdout:
-                child.popen.stdout.close()
+            child.popen.stdout.close()
+        if self._forks is not None:
+            self._forks.close()

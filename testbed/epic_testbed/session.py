@@ -13,10 +13,10 @@ from epic_host.control import EngineClient
 from epic_models.reference.group import GroupPlan
 from epic_models.reference.tree import build_group
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, kernels, managing, netns, registry
+from epic_testbed import addressing, managing, netns, registry
 from epic_testbed.managing import Access, Managing
 from epic_testbed.options import Setup
-from epic_testbed.processes import Child, Children
+from epic_testbed.processes import MODULES, Child, Children
 from epic_testbed.registry import Process, Run
 from epic_testbed.signals import undisturbed
 
@@ -54,7 +54,12 @@ class Session:
             "phase": "starting",
         }
         self.run: Run = registry.create(kind, about)
-        self.children = Children(self.run.path, die_with_parent=owned)
+        self.children = Children(
+            self.run.path,
+            die_with_parent=owned,
+            modules=(*MODULES, *managing.MODULES) if managed else MODULES,
+            kernels=(setup.datapath, setup.params.mode),
+        )
         self.switches: dict[str, Child] = {}
         self.group: GroupPlan = self._build_group()
         self.managing = Managing(setup, self.run.path, self.group.control) if managed else None
@@ -111,9 +116,9 @@ class Session:
     def start(self) -> None:
         """Namespaces, then the manager and switches, each with its control socket. `install` waits for them."""
         plan, kind = self.setup.plan, self.setup.switch
+        self.children.prepare()
         if kind.prepare is not None:
             kind.prepare(self.setup.params.mode, self.setup.parameters)
-        kernels.prepare(self.setup.datapath, self.setup.params.mode)
         if self.setup.transport == "netns":
             nodes = [*plan.switches, *dict.fromkeys(plan.hosts.values())]
             self.run.namespaces = [self.run.namespace(node) for node in nodes]
@@ -216,6 +221,7 @@ class Session:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+        self.children.leave()
 
 
 def _make_directory(option: str, path: str) -> None:

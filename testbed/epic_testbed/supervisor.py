@@ -238,11 +238,8 @@ class Supervisor:
             self._fail(Failure(f"rank {rank}", "ended", self._why(child)))
 
     def _why(self, child: Child) -> str:
-        return (
-            child.ending()
-            if child.popen.poll() is not None and child.popen.returncode < 0
-            else child.complaint()
-        )
+        code = child.popen.poll()
+        return child.ending() if code is not None and code < 0 else child.complaint()
 
     def _fail(self, failure: Failure) -> None:
         self.report.failures.append(failure)

@@ -427,7 +427,7 @@ class Rack:
         self.namespace = self.run.namespace("rack")
         self.run.namespaces = [self.namespace]
         self.run.save()
-        self.children = Children(self.run.path)
+        self.children = Children(self.run.path, modules=("epic_host.serving",))
         mac = "02:00:4d:00:{:02x}:0{}"
         veths = [
             Veth(

@@ -31,7 +31,7 @@ from epic_host.fast.datapath import choose, engine_of
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.codec import mac_of_ip
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, kernels, netns, registry
+from epic_testbed import addressing, netns, registry
 from epic_testbed.adapters.control import GrpcControl, check_mode, number, offered
 from epic_testbed.adapters.live import LiveDut
 from epic_testbed.adapters.ports import EthernetPorts, Ports, UdpPorts
@@ -88,10 +88,11 @@ class SoftDut(LiveDut):
             raise ConfigError(f"option subnet = {subnet!r}, expected none with binding ethernet")
         self._binding = binding
         self._count = int(number(ports, "ports", 2, MAX_PORTS))
+        kernels: tuple[str, int] | None = None
         if engine is None:
             path = choose(datapath, mode)
             engine = engine_of(path, mode)
-            kernels.prepare(path, mode)
+            kernels = (path, mode)
         elif datapath is not None:
             raise ConfigError(f"option datapath = {datapath!r}, expected none with engine {engine}")
         self._engine = engine
@@ -100,7 +101,7 @@ class SoftDut(LiveDut):
             registry.clean()
             self._run = registry.create("conformance", about={"mode": mode, "transport": binding})
             stack.callback(self._run.destroy)
-            self._children = Children(self._run.path)
+            self._children = Children(self._run.path, modules=("epic_host.serving",), kernels=kernels)
             stack.callback(self._children.close)
             own = self._open_udp(subnet) if binding == "udp" else self._open_ethernet()
             stack.callback(own.close)
@@ -249,7 +250,7 @@ class SoftDut(LiveDut):
 
     def _watch(self) -> None:
         """Have `_collect` wake up when the process ends."""
-        self._pidfd = os.pidfd_open(self._child.pid)
+        self._pidfd = self._child.popen.descriptor()
         self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def _check(self) -> None:

@@ -17,9 +17,9 @@ from epic_host.fabric.resources import Capacity
 from epic_host.manager.client import ManagerClient
 from epic_host.transport.cut import write_cuts
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import registry
+from epic_testbed import managing, registry
 from epic_testbed.chaosmonkey import layout
-from epic_testbed.processes import Child, Children
+from epic_testbed.processes import MODULES, Child, Children
 from epic_testbed.registry import Process, Run
 
 _READY_SECONDS = 60.0
@@ -47,7 +47,9 @@ class Cluster:
         self.options = options = options or ClusterOptions()
         self.run, block = _claim(kind)
         self.layout = layout.Layout(block, self.run.path, options.capacity)
-        self.children = Children(self.run.path)
+        self.children = Children(
+            self.run.path, modules=(*MODULES, *managing.MODULES, "epic_testbed.chaosmonkey.worker")
+        )
         self.manager = f"unix:{self.run.path}/manager.sock"
         self.now: dict[str, Child] = {}
         # Switches and manager that have said that they serve.
