@@ -17,7 +17,7 @@ from typing import Final, Protocol, runtime_checkable
 from epic_host.fast import pump, sockets
 from epic_host.fast.frames import Arrivals, Departures, EdgeTable, departures
 from epic_host.fast.node import FastNode
-from epic_host.fast.pump import NOTHING, SLICE, STRANGERS, Pump
+from epic_host.fast.pump import NOTHING, STRANGERS, Pump
 from epic_host.fast.udp import FastUdpTransport
 from epic_models.reference.interfaces import Event
 from epic_spec.errors import EpicError
@@ -25,7 +25,7 @@ from epic_spec.errors import EpicError
 # Batches received before the timers and the other threads' requests get their turn.
 _BATCHES: Final = 8
 # A caller whose collective goes on sleeps no longer than this in compiled code, where no signal handler gets at it.
-_NAP_SECONDS: Final = SLICE
+_NAP_SECONDS: Final = 0.02
 # Departures beside those of the largest burst.
 _ROOM: Final = 2048
 
@@ -211,7 +211,8 @@ class BatchDriver(BatchLoop):
             self._epoll.register(fd, select.EPOLLIN)
 
     def wake(self) -> None:
-        """End the sleep of `step`, the next one if it is not asleep. From any thread or signal handler."""
+        """End `step` soon, asleep or not, or the next one. From any thread or signal handler."""
+        self.interrupt()
         os.eventfd_write(self._wake_fd, 1)
 
     def step(self, until: float | None = None) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from epic_host.fast.udp import FastUdpTransport
 
 # Seconds of work at a stretch.
-SLICE: Final = 0.02
+SLICE: Final = 0.05
 
 # Why `run` came back. NOTHING: nothing waits, and it may not sleep. DUE: a timer is, or the time it was to come back.
 # TURN: the others' turn. WOKEN: by the descriptor that wakes, or a signal. EVENTS: the node has some, and must take
