@@ -166,14 +166,20 @@ def _swapper(kind: types.Integer) -> Any:
 swapped16, swapped32, swapped64 = _swapper(types.uint16), _swapper(types.uint32), _swapper(types.uint64)
 
 
-@intrinsic
-def float_of(typingctx: Any, bits: Any) -> Any:
-    """The binary32 value of 32 bits, for compiled code only."""
+def _viewer(of: types.Number, kind: types.Number) -> Any:
+    @intrinsic
+    def viewed(typingctx: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(kind))
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
+        return kind(of), build
 
-    return types.float32(types.uint32), build
+    return viewed
+
+
+# A binary32 or binary64 value as an unsigned word and back, for compiled code only.
+float_of, double_of = _viewer(types.uint32, types.float32), _viewer(types.uint64, types.float64)
+bits_of_float, bits_of_double = _viewer(types.float32, types.uint32), _viewer(types.float64, types.uint64)
 
 
 @intrinsic

@@ -15,17 +15,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
 from epic_host.fast import calls
 from epic_host.fast.compiled import (
     Word,
+    bits_of_double,
+    bits_of_float,
     carray,
     compiled,
+    double_of,
     float_of,
-    intrinsic,
     load16,
     load32,
     load64,
@@ -58,40 +59,10 @@ _FAR: Final = 2000
 _NEAR_32: Final = 126
 
 
-@intrinsic
-def _double_of(typingctx: Any, bits: Any) -> Any:
-    """The binary64 value of 64 bits."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.uint64), build
-
-
-@intrinsic
-def _bits_of_float(typingctx: Any, value: Any) -> Any:
-    """The 32 bits of a binary32 value."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.uint32(types.float32), build
-
-
-@intrinsic
-def _bits_of_double(typingctx: Any, value: Any) -> Any:
-    """The 64 bits of a binary64 value."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.uint64(types.float64), build
-
-
 @compiled
 def _power(exponent: Word) -> Any:
     """2^exponent as binary64; exponents of normal numbers only."""
-    return _double_of(np.uint64(exponent + 1023) << np.uint64(52))
+    return double_of(np.uint64(exponent + 1023) << np.uint64(52))
 
 
 @compiled
@@ -225,7 +196,7 @@ def _dequantize_odd(target: Word, source: Word, n: Word, exponent: Word, swapped
     for i in range(n):
         value = np.float64(np.int32(_in_order(from_[i], swapped))) * factor
         nearest = np.float32(value)
-        bits = _bits_of_float(nearest)
+        bits = bits_of_float(nearest)
         back = np.float64(nearest)
         if back != value and bits & np.uint32(1) == np.uint32(0):
             bits = bits - np.uint32(1) if abs(back) > abs(value) else bits + np.uint32(1)
@@ -297,7 +268,7 @@ def _exponent_32(source: Word, n: Word) -> Any:
         largest = max(largest, magnitude if finite else np.int32(0))
         special |= np.int32(0) if finite else np.int32(1)
     # As FP64 it is a normal number.
-    wide = _bits_of_double(np.float64(float_of(np.uint32(largest))))
+    wide = bits_of_double(np.float64(float_of(np.uint32(largest))))
     exponent = np.int64(wide >> np.uint64(52)) - 1022
     return np.int32(exponent if largest > 0 else ZERO_BLOCK), special
 
@@ -314,7 +285,7 @@ def _exponent_64(source: Word, n: Word) -> Any:
     exponent = np.int64(largest >> np.int64(52)) - 1022
     if exponent == -1022:
         # Subnormal: `largest` is a whole number below 2^52, so exact as FP64, in units of 2^-1074.
-        whole = _bits_of_double(np.float64(largest))
+        whole = bits_of_double(np.float64(largest))
         exponent = np.int64(whole >> np.uint64(52)) - 1022 - 1074
     return np.int32(exponent if largest > 0 else ZERO_BLOCK), special
 

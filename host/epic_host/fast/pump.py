@@ -252,7 +252,6 @@ def load() -> None:
     _RUN.address(run)
 
 
-
 class Pump:
     """The compiled loop of a node over a transport, with their arrivals and departures."""
 
