@@ -30,6 +30,10 @@ _SAID_SECONDS: Final = 60.0
 _ROOM: Final = "." * 256
 
 
+# "module:function", and arguments that JSON has.
+NurseryCall = tuple[str, *tuple[str | int, ...]]
+
+
 class Forked:
     """A process that a nursery has forked. What is named as in Popen is as there; `stdout` does not buffer."""
 
@@ -105,11 +109,11 @@ def _heard(status: int) -> bytes:
 class Forks:
     """A nursery and what is asked of it. It loads in the background from here on.
 
-    `modules` are imported, `kernels` (data path, mode) loaded before the first process is forked. `tied`: the kernel
-    kills the nursery, and with it what it forked, when this process ends, however that ends.
+    `modules` are imported and `calls` made before the first process is forked. `tied`: the kernel kills the nursery,
+    and with it what it forked, when this process ends, however that ends.
     """
 
-    def __init__(self, modules: Sequence[str], kernels: tuple[str, int] | None, tied: bool) -> None:
+    def __init__(self, modules: Sequence[str], calls: Sequence[NurseryCall], tied: bool) -> None:
         # One thread a process: the NumPy work is small, and a run has many processes on few cores.
         self._environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
@@ -121,7 +125,7 @@ class Forks:
             self._popen = subprocess.Popen(
                 [
                     *(sys.executable, "-m", nursery.__name__),
-                    *(*numbers, json.dumps(kernels), json.dumps(modules), _ROOM),
+                    *(*numbers, json.dumps(modules), json.dumps(calls), _ROOM),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

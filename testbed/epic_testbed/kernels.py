@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from epic_testbed.forked import NurseryCall
+
 
 def prepare(datapath: str, mode: int) -> None:
     """Have all kernels of a mode compiled; says so on standard error when that is still to be done."""
@@ -22,3 +24,8 @@ def prepare(datapath: str, mode: int) -> None:
         )
     sockets.load()
     fast.prepare((mode,))
+
+
+def call(datapath: str, mode: int) -> NurseryCall:
+    """`prepare` for those who have it called in another process."""
+    return f"{__name__}:{prepare.__name__}", datapath, mode

@@ -1,4 +1,4 @@
-"""The process that forks the processes of a run: `python -m epic_testbed.nursery PARENT FD KERNELS MODULES ROOM`.
+"""The process that forks the processes of a run: `python -m epic_testbed.nursery PARENT FD MODULES CALLS ROOM`.
 
 It imports once what all of them need (NumPy, gRPC, ours, compiled kernels), which takes longer than the rest of their
 start, and forks at each request. A copy is as good as a process of its own: here is one thread, and no event loop, no
@@ -6,8 +6,8 @@ object of gRPC and no socket but the one that requests come by. Should a library
 copies become a new interpreter.
 
 `epic_testbed.forked` is the other end of the socket FD. When that closes, processes that still run are killed, unless
-they were to be left. The kernel kills this process when PARENT ends, 0 for none. KERNELS is null or [data path, mode],
-MODULES a list; both are JSON. ROOM is what copies write their own command line over.
+they were to be left. The kernel kills this process when PARENT ends, 0 for none. MODULES are imported, then CALLS are
+made, "module:function" with arguments; both are lists in JSON. ROOM is what copies write their own command line over.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _call_it(request: Request) -> None:
         ctypes.memmove(begin, words.ljust(end - begin, b"\0"), end - begin)
 
 
-def main(parent: str, fd: str, kernels: str, modules: str, room: str) -> Request | None:
+def main(parent: str, fd: str, modules: str, calls: str, room: str) -> Request | None:
     """Load, and serve. As `Nursery.serve`."""
     if int(parent):
         die_with(int(parent))
@@ -178,10 +178,9 @@ def main(parent: str, fd: str, kernels: str, modules: str, room: str) -> Request
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in json.loads(modules):
         importlib.import_module(module)
-    if (wanted := json.loads(kernels)) is not None:
-        from epic_testbed.kernels import prepare
-
-        prepare(*wanted)
+    for name, *arguments in json.loads(calls):
+        module, _, function = name.partition(":")
+        getattr(importlib.import_module(module), function)(*arguments)
     # Copies share what nobody writes to, and a collection writes to all that it looks at.
     gc.collect()
     gc.freeze()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from epic_testbed.forked import Forked, Forks
+from epic_testbed.forked import Forked, Forks, NurseryCall
 
 _TERM_SECONDS = 3.0
 _STDERR_CHARS = 4000
@@ -74,8 +74,8 @@ class Child:
 class Children:
     """All children of a run. `wait` gives their lines as they come; `stop` ends them all.
 
-    `modules` are what they need, `kernels` the data path and mode of compiled code that they need. `prepare`, or the
-    first `spawn`, starts the process that loads that and forks them.
+    `modules` are what they need, `calls` load what else they need. `prepare`, or the first `spawn`, starts the process
+    that does so and forks them.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Children:
         directory: Path,
         die_with_parent: bool = True,
         modules: Sequence[str] = MODULES,
-        kernels: tuple[str, int] | None = None,
+        calls: Sequence[NurseryCall] = (),
     ) -> None:
         self._directory = directory
         self._die_with_parent = die_with_parent
-        self._load = (modules, kernels)
+        self._load = (modules, calls)
         self._forks: Forks | None = None
         self._selector = selectors.DefaultSelector()
         self.all: list[Child] = []

@@ -13,7 +13,7 @@ from epic_host.control import EngineClient
 from epic_models.reference.group import GroupPlan
 from epic_models.reference.tree import build_group
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, managing, netns, registry
+from epic_testbed import addressing, kernels, managing, netns, registry
 from epic_testbed.managing import Access, Managing
 from epic_testbed.options import Setup
 from epic_testbed.processes import MODULES, Child, Children
@@ -58,7 +58,7 @@ class Session:
             self.run.path,
             die_with_parent=owned,
             modules=(*MODULES, *managing.MODULES) if managed else MODULES,
-            kernels=(setup.datapath, setup.params.mode),
+            calls=(kernels.call(setup.datapath, setup.params.mode), *setup.switch.calls),
         )
         self.switches: dict[str, Child] = {}
         self.group: GroupPlan = self._build_group()

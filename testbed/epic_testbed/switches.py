@@ -9,6 +9,7 @@ from typing import Final
 from epic_host.fast.datapath import engine_of
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.errors import ConfigError
+from epic_testbed.forked import NurseryCall
 
 # What a switch is built with, by name, in place of the defaults: as on the command line, or as numbers.
 Parameters = Mapping[str, int | str]
@@ -37,6 +38,8 @@ class SwitchKind:
     # waits in the sockets than the switch works off, and the least time until something is sent again.
     window: int | None = None
     rto_min_us: int | None = None
+    # What loads, before its processes are forked, what each would load.
+    calls: tuple[NurseryCall, ...] = ()
     # Whether its engine works a packet through as it comes, so that it can be recorded (`--trace`).
     records: bool = True
 
@@ -84,12 +87,16 @@ def _build_rtl(mode: int, parameters: Parameters) -> None:
     build.library(top_of(mode), complete(mode, parameters))
 
 
+_COMPILED: Final = "epic_testbed.p4.program:compiled"
+
 SWITCHES: Final = {
     kind.name: kind
     for kind in (
         SwitchKind("soft", (1, 2, 3), "switch", lambda mode, path: engine_of(path, mode)),
-        SwitchKind("p4", (3,), "switch", lambda *_: "p4-v1model", _v1model),
-        SwitchKind("p4-tna", (3,), "switch", lambda *_: "p4-tna", _tna),
+        SwitchKind(
+            "p4", (3,), "switch", lambda *_: "p4-v1model", _v1model, calls=((_COMPILED, "p4-v1model"),)
+        ),
+        SwitchKind("p4-tna", (3,), "switch", lambda *_: "p4-tna", _tna, calls=((_COMPILED, "p4-tna"),)),
         SwitchKind("bmv2", (3,), "bmv2", lambda *_: "bmv2", _bmv2, ("netns",), _need_bmv2, records=False),
         SwitchKind(
             "rtl",

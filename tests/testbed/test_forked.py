@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from epic_spec.errors import EpicError
-from epic_testbed.forked import Forked, Forks
+from epic_testbed.forked import Forked, Forks, NurseryCall
 from epic_testbed.processes import Child, Children
 from epic_testbed.registry import start_time
 
@@ -25,6 +25,7 @@ ACTOR = "epic_testbed.chaosmonkey.worker"
 
 
 Act = Callable[..., Forks]
+Calls = tuple[NurseryCall, ...]
 
 
 @pytest.fixture
@@ -32,14 +33,14 @@ def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Act]:
     """`act(source)` makes a nursery whose children run `source`, with `path` as their argument."""
     made: list[Forks] = []
 
-    def make(source: str, at_import: str = "", *, tied: bool = True) -> Forks:
+    def make(source: str, at_import: str = "", *, tied: bool = True, calls: Calls = ()) -> Forks:
         body = textwrap.indent(textwrap.dedent(source), "    ")
         (tmp_path / "actor.py").write_text(
             f"import sys, os, time\nimport {ACTOR} as worker\n{textwrap.dedent(at_import)}\n"
             f"def main(path):\n{body}\nworker.main = main\n"
         )
         monkeypatch.syspath_prepend(str(tmp_path))
-        made.append(Forks(["actor"], None, tied))
+        made.append(Forks(["actor"], calls, tied))
         return made[-1]
 
     yield make
@@ -156,11 +157,15 @@ def test_a_process_holds_no_pipe_of_another(act: Act) -> None:
 
 
 def test_it_is_loaded_once(act: Act, tmp_path: Path) -> None:
-    count = tmp_path / "imports"
-    forks = act("pass", f"open({str(count)!r}, 'a').write('x')")
+    log = tmp_path / "loaded"
+    forks = act(
+        "write('child')",
+        f"def write(*words): open({str(log)!r}, 'a').write(' '.join(map(str, words)) + ', ')\nwrite('import')",
+        calls=(("actor:write", "call", 3),),
+    )
     for process in [start(forks) for _ in range(3)]:
         assert process.wait(SECONDS) == 0
-    assert count.read_text() == "x"
+    assert log.read_text() == "import, call 3, child, child, child, "
 
 
 def test_ps_shows_what_it_is(act: Act) -> None:
@@ -243,7 +248,7 @@ def test_kill_9_of_the_command_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_not_there_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    forks = Forks(["no.such.module"], None, True)
+    forks = Forks(["no.such.module"], (), True)
     with pytest.raises(
         EpicError, match=r"^x: the process that forks it ended with code 1, expected it to stay$"
     ):

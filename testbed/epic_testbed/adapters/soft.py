@@ -31,12 +31,13 @@ from epic_host.fast.datapath import choose, engine_of
 from epic_models.reference.endpoint import EngineCapabilities
 from epic_spec.codec import mac_of_ip
 from epic_spec.errors import ConfigError, EpicError
-from epic_testbed import addressing, netns, registry
+from epic_testbed import addressing, kernels, netns, registry
 from epic_testbed.adapters.control import GrpcControl, check_mode, number, offered
 from epic_testbed.adapters.live import LiveDut
 from epic_testbed.adapters.ports import EthernetPorts, Ports, UdpPorts
 from epic_testbed.addressing import Interface, Veth
 from epic_testbed.dut import DutError, DutTraits
+from epic_testbed.forked import NurseryCall
 from epic_testbed.processes import Child, Children
 from epic_testbed.registry import Process
 
@@ -88,11 +89,11 @@ class SoftDut(LiveDut):
             raise ConfigError(f"option subnet = {subnet!r}, expected none with binding ethernet")
         self._binding = binding
         self._count = int(number(ports, "ports", 2, MAX_PORTS))
-        kernels: tuple[str, int] | None = None
+        calls: tuple[NurseryCall, ...] = ()
         if engine is None:
             path = choose(datapath, mode)
             engine = engine_of(path, mode)
-            kernels = (path, mode)
+            calls = (kernels.call(path, mode),)
         elif datapath is not None:
             raise ConfigError(f"option datapath = {datapath!r}, expected none with engine {engine}")
         self._engine = engine
@@ -101,7 +102,7 @@ class SoftDut(LiveDut):
             registry.clean()
             self._run = registry.create("conformance", about={"mode": mode, "transport": binding})
             stack.callback(self._run.destroy)
-            self._children = Children(self._run.path, modules=("epic_host.serving",), kernels=kernels)
+            self._children = Children(self._run.path, modules=("epic_host.serving",), calls=calls)
             stack.callback(self._children.close)
             own = self._open_udp(subnet) if binding == "udp" else self._open_ethernet()
             stack.callback(own.close)
