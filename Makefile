@@ -13,14 +13,17 @@ ARGS ?=
 APT := iproute2:ip tshark:tshark default-jre-headless:java
 APT_RTL := iverilog:iverilog g++:g++ perl:perl liblz4-dev:/usr/include/lz4.h zlib1g-dev:/usr/include/zlib.h
 
-.PHONY: help setup apt run test test-torch verify lint generated format clean
+.PHONY: help setup apt run test test-torch verify lint proofs format clean
 # Only what tests the RTL needs its tools.
 test verify: APT += $(APT_RTL)
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
+# Bytecode too: hundreds of processes of the tests import our modules, and where the environment has
+# PYTHONDONTWRITEBYTECODE each would compile them.
 setup: apt $(VENV)/.stamp ## apt packages where missing, and .venv with .venv/bin/epic
+	@$(BIN)/python -m compileall -q -j 0 spec models host p4 testbed
 
 apt:
 	@missing=""; \
@@ -40,10 +43,12 @@ $(VENV)/.stamp: pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
-$(VENV)/.stamp-rtl: $(VENV)/.stamp
-	@echo "setup: tools for the RTL in $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[rtl]'
-	@touch $@
+# All at once where both are wanted.
+$(VENV)/.stamp-rtl: pyproject.toml requirements.lock
+	@echo "setup: $(VENV) with the versions of requirements.lock, tools for the RTL in it"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev,rtl]'
+	@touch $(VENV)/.stamp $@
 
 # The real P4Runtime client needs an old protobuf, so it has an environment of its own.
 build/p4rt-shell-venv/.stamp: tests/p4/p4runtime/shell_requirements.txt $(VENV)/.stamp
@@ -63,8 +68,12 @@ lint: setup ## style, types, the import contract, generated files, spec text aga
 	@echo "lint: spec"; $(BIN)/epic spec lint
 	@echo "lint: p4"; $(BIN)/epic check p4 --no-compilers
 
-test: lint build/p4rt-shell-venv/.stamp $(VENV)/.stamp-rtl ## lint, proofs, then every test
-	@echo "test: proofs, all of level test but the three largest"; $(BIN)/epic check tla --level test $(addprefix --skip MCCollective_,calls four window)
+proofs: setup ## models of level test, all but the three largest
+	@echo "proofs: all of level test but the three largest"; $(BIN)/epic check tla --level test $(addprefix --skip MCCollective_,calls four window)
+
+# Types and set-up have one core busy, proofs any number. Tests have deadlines to keep, so nothing else runs beside them.
+test: apt $(VENV)/.stamp-rtl ## lint and proofs, then every test
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync lint proofs build/p4rt-shell-venv/.stamp
 	@echo "test: pytest on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
@@ -75,7 +84,7 @@ test-torch: setup ## tests of the torch.distributed backend
 	@build/torch-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock torch==2.13.0 --editable '.[dev]'
 	@build/torch-venv/bin/python -m pytest tests/host/torch $(ARGS)
 
-verify: setup $(VENV)/.stamp-rtl ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
+verify: apt $(VENV)/.stamp-rtl ## the long campaigns: larger proofs, and many more random worlds than `make test` tries
 	@$(BIN)/epic check tla --level verify
 	@EPIC_EXAMPLES=40 $(BIN)/python -m pytest -n $(JOBS) tests/models tests/spec tests/testbed/test_conformance_seeds.py $(ARGS)
 
