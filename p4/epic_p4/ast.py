@@ -28,9 +28,11 @@ and rewrites expressions in place. How to walk a checked program:
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from epic_p4.errors import NOWHERE, Pos
 from epic_p4.types import DONT_CARE, VOID, Parameter, Type, TypeVariable
@@ -858,13 +860,10 @@ def walk(node: object) -> list[Node]:
     pending: list[object] = [node]
     while pending:
         one = pending.pop()
+        below = _BELOW.get(type(one)) or _learned(type(one))
+        pending.extend(below(one))
         if isinstance(one, Node):
             found.append(one)
-            pending.extend(getattr(one, slot) for slot in reversed(_children(type(one))))
-        elif isinstance(one, list | tuple) and not isinstance(one, Pos):
-            pending.extend(reversed(one))
-        elif isinstance(one, dict):
-            pending.extend(reversed(one.values()))
     return found
 
 
@@ -873,12 +872,33 @@ _NOT_CHILDREN = frozenset(
 )
 
 
-def _children(kind: type[Node]) -> tuple[str, ...]:
-    cached = _CHILDREN.get(kind)
-    if cached is None:
-        cached = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_CHILDREN)
-        _CHILDREN[kind] = cached
-    return cached
+def _learned(kind: type) -> Callable[[Any], Iterable[object]]:
+    """What gives the contents of an object of this type, the last first; programs are walked often."""
+    below: Callable[[Any], Iterable[object]] = _nothing
+    if issubclass(kind, Node):
+        names = [name for name in kind.__dataclass_fields__ if name not in _NOT_CHILDREN]
+        if len(names) == 1:
+            below = partial(_only, names[0])
+        elif names:
+            below = attrgetter(*reversed(names))
+    elif issubclass(kind, list | tuple) and not issubclass(kind, Pos):
+        below = reversed
+    elif issubclass(kind, dict):
+        below = _values
+    _BELOW[kind] = below
+    return below
 
 
-_CHILDREN: dict[type[Node], tuple[str, ...]] = {}
+def _nothing(one: object) -> Iterable[object]:
+    return ()
+
+
+def _only(name: str, one: object) -> Iterable[object]:
+    return (getattr(one, name),)
+
+
+def _values(one: dict[object, object]) -> Iterable[object]:
+    return reversed(one.values())
+
+
+_BELOW: dict[type, Callable[[Any], Iterable[object]]] = {}

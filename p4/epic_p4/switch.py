@@ -231,6 +231,10 @@ class P4Switch:
         """(packets, bytes) of a cell."""
         return self._counter(name).read(index)
 
+    def counter_packets(self, name: str) -> list[int]:
+        """Packets of every cell."""
+        return list(self._counter(name).packets)
+
     def counter_write(self, name: str, index: int, packets: int, octets: int) -> None:
         """Set a cell."""
         self._counter(name).write(index, packets, octets)
