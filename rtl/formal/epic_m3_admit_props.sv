@@ -1,6 +1,9 @@
 // Admission of Mode III: every META record becomes exactly one REQ, 8 cycles later, and is taken only in a cycle with
 // `go`; no record is lost in the pipeline and none is made up. One record is watched, any: its port, descriptor and length come
-// out unchanged, and it is either on its way to the slots or has a reason. Tables may be written at any time.
+// out unchanged, and it is either on its way to the slots, with beats if it has a payload (epic_m3_decide relies on that), or has a
+// reason. Tables may be written at any time.
+//
+// No group is assumed to be installed whose payloads are larger than MTU.
 
 `default_nettype none
 
@@ -69,6 +72,9 @@ always @(posedge clk) begin
     end
 end
 
+(* hierconn *) wire [15:0] \dut.limit_f ;
+always @* assume (\dut.limit_f <= 64);
+
 wire       here = watched[7];
 wire [1:0] kind = req_data[REQ_KIND_LSB +: 2];
 wire [7:0] reason = req_data[REQ_REASON_LSB +: 8];
@@ -84,6 +90,8 @@ always @(posedge clk) if (started) begin
     a_dropped: assert (!here || verdict == 0 || kind == KIND_NONE);
     a_reason: assert (!here || verdict == 0 || reason == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict));
     a_counted: assert (!here || verdict != 0 || kind != KIND_NONE || (reason >= COUNTER_DROP_ICRC && reason < COUNTERS));
+    a_beats: assert (!here || (kind != KIND_CONTRIBUTION && kind != KIND_RESULT)
+        || req_data[REQ_HAS_BEATS_LSB] == (bytes != 0));
     c_full: cover (inside == 8'b11111111 && here);
     c_contribution: cover (here && kind == KIND_CONTRIBUTION && port == 1 && bytes == 64);
     c_dropped: cover (here && reason == COUNTER_DROP_PKEY);

@@ -179,6 +179,13 @@ MUTANTS = [
         "valid_f <= valid_e && hit_e;",
     ),
     (
+        "epic_m3_admit",
+        "beats-of-a-small-payload-forgotten",
+        "epic_m3_admit",
+        "data_f && bytes_f != 14'd0 &&",
+        "data_f && bytes_f > 14'd4 &&",
+    ),
+    (
         "epic_m3_egress",
         "those-not-seen-yet-forgotten",
         "epic_m3_egress",

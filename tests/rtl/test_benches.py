@@ -19,7 +19,7 @@ need("cocotb")
 
 from common.runner import ICARUS, run  # noqa: E402
 
-from common import mutants  # noqa: E402
+from common import mutants, runner  # noqa: E402
 
 FOLDERS = sorted(path.parent.name for path in TB.glob("*/test_*.py") if "BENCH = " in path.read_text())
 # A second or two each: the way in and out, memory, tables, arithmetic, timers.
@@ -65,3 +65,27 @@ def test_mutant_is_killed(case) -> None:
     assert result.failed, (
         f"{case.killed_by} of {case.bench} did not notice: {case.mutant.name} (log: {result.log})"
     )
+
+
+def test_a_build_that_was_cut_off_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a compiler that is killed, then what it left is not taken for its work; what is built whole is kept."""
+    unit = mutants.bench_of("epic_fifo")
+    monkeypatch.setattr(runner, "BUILD", tmp_path)
+    build = runner.folder(unit, {}, ICARUS)
+    found: list[bool] = []
+
+    class Simulator:
+        def build(self, **arguments: object) -> None:
+            found.append((build / "half.o").exists())
+            (build / "half.o").touch()
+            if len(found) == 1:
+                raise KeyboardInterrupt
+
+        def test(self, **arguments: object) -> None: ...
+
+    monkeypatch.setattr(runner, "get_runner", lambda name: Simulator())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(unit, {}, ICARUS)
+    for _ in range(2):
+        assert runner.run(unit, {}, ICARUS, must_pass=False).failed == {"simulation": "ended without results"}
+    assert found == [False, False, True]

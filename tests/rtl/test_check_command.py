@@ -19,6 +19,7 @@ from epic_testbed.rtl.check import (
     display,
     lint,
     manifest,
+    measured,
     mutants,
     proof,
     readme,
@@ -134,14 +135,51 @@ def test_the_readme_must_have_the_figures(tmp_path) -> None:
 
 
 def test_the_readme_has_its_markers() -> None:
-    assert readme.differences({}) == [] and readme.BEGIN in readme.README.read_text()
+    text = readme.README.read_text()
+    assert readme.differences({}) == [] == readme.measured_differ({})
+    assert all(text.count(mark) == 1 for mark in (readme.BEGIN, readme.MEASURED, readme.MUTANTS))
 
 
-def test_every_module_has_a_mutant_or_a_reason_and_the_readme_lists_them(tmp_path) -> None:
+def test_the_readme_must_have_the_cycles_that_benches_count(tmp_path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{readme.MEASURED}\n{readme.END}\nbehind\n")
+    tiny, wide = (
+        f"{measured.PREFIX}icarus/DATA_W=64,PORTS=2",
+        f"{measured.PREFIX}verilator/DATA_W=512,PORTS=2",
+    )
+    figures = {f"{size} B: {name}": size + at for size in (0, 64) for at, name in enumerate(measured.NAMES)}
+    results = {tiny: {"tests": 18, **figures, "64 B: cycles a cell": 66.25}}
+    assert len(readme.measured_differ(results, path)) == 2
+    readme.write_measured(results, [tiny, wide], path)
+    assert readme.measured_differ(results, path) == []
+    assert (
+        "| DATA_W 64, PORTS 2 | 64 | 64 | 65 | 66.25 | 67 | 68 |\n| DATA_W 64, PORTS 2 | 0 |"
+        in path.read_text()
+    )
+    (told,) = readme.measured_differ({tiny: {**figures}}, path)
+    assert tiny in told and told.endswith("| DATA_W 64, PORTS 2 | 64 | 64 | 65 | 66 | 67 | 68 |")
+    # Another configuration comes; this one stays until it is gone.
+    readme.write_measured({wide: figures}, [wide, tiny], path)
+    assert readme.measured_differ({**results, wide: figures}, path) == []
+    readme.write_measured({}, [wide], path)
+    assert "DATA_W 64" not in path.read_text() and "DATA_W 512" in path.read_text()
+    assert path.read_text().startswith("before\n") and path.read_text().endswith("behind\n")
+
+
+def test_what_the_readme_says_of_cycles_is_measured_in_level_test() -> None:
+    """Given the checks that measure, then one is of level test and in the table, and the table has no others' lines."""
+    measuring = {
+        measured.configuration(c.name): c.level for c in bench.checks() if c.name.startswith(measured.PREFIX)
+    }
+    inside = readme.README.read_text().split(readme.MEASURED)[1].split(readme.END)[0]
+    told = [line.split("|")[1].strip() for line in inside.strip().splitlines()[2:]]
+    assert set(told) <= set(measuring)
+    assert "test" in {measuring[name] for name in told}
+
+
+def test_every_module_has_a_mutant_and_the_readme_lists_them() -> None:
     assert readme.mutants_differ() == []
-    found = mutants.every()
-    assert set(sources.modules()) <= {mutant.module for mutant in found} | set(mutants.WITHOUT)
-    assert not {mutant.module for mutant in found} & set(mutants.WITHOUT)
+    assert set(sources.modules()) <= {mutant.module for mutant in mutants.every()}
 
 
 def test_a_list_of_mutants_that_is_old_is_told_and_written_anew(tmp_path, monkeypatch) -> None:
@@ -151,8 +189,8 @@ def test_a_list_of_mutants_that_is_old_is_told_and_written_anew(tmp_path, monkey
     readme.write_mutants(path)
     assert readme.mutants_differ(path) == []
     assert path.read_text().startswith("before\n") and path.read_text().endswith("behind\n")
-    monkeypatch.setattr(mutants, "WITHOUT", {})
-    with pytest.raises(ConfigError, match="epic_mode2: no mutant"):
+    monkeypatch.setattr(mutants, "modules", lambda: {**sources.modules(), "epic_none": tmp_path})
+    with pytest.raises(ConfigError, match="epic_none: no mutant"):
         mutants.table()
 
 

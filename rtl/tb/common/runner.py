@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import sysconfig
 import time
@@ -42,6 +43,7 @@ _BUILD_ARGS = {
 }
 
 _TIMESCALE = ("1ns", "1ps")
+_LOCK = ".lock"
 
 
 class BenchError(Exception):
@@ -178,6 +180,15 @@ def _build(
     waves: bool,
     mutant: Mutant | None,
 ) -> None:
+    # A build that was cut off leaves objects that look finished: nothing of it is used again.
+    begun = build / ".building"
+    if begun.exists():
+        for old in build.iterdir():
+            if old.is_dir():
+                shutil.rmtree(old)
+            elif old.name != _LOCK:
+                old.unlink()
+    begun.touch()
     files = bench.files()
     build_args = list(_BUILD_ARGS[simulator])
     if mutant is not None:
@@ -203,6 +214,7 @@ def _build(
         raise BenchError(
             f"{bench.top} {dict(parameters)} on {simulator}: not built; see {build}/build.log"
         ) from error
+    begun.unlink()
 
 
 def _result(results: Path, figures: Path) -> Result:
@@ -248,7 +260,7 @@ def record(name: str, value: float) -> None:
 @contextlib.contextmanager
 def _locked(build: Path) -> Iterator[None]:
     """One run at a time in a folder, among all processes."""
-    with (build / ".lock").open("w") as lock:
+    with (build / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -31,7 +31,8 @@ def check(
         bool,
         typer.Option(
             "--write-readme",
-            help="Put figures of the syntheses (all, or --only) and the list of mutants into rtl/README.md; "
+            help="Put figures of syntheses and of the Mode III bench (all, or --only) and the list of mutants "
+            "into rtl/README.md; "
             "with --list the mutants alone.",
         ),
     ] = False,

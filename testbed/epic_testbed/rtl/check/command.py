@@ -13,7 +13,7 @@ from epic_spec.errors import ConfigError
 from epic_spec.loader import REPO
 from epic_testbed.proofs.command import interruptibly
 from epic_testbed.proofs.scratch import Scratch
-from epic_testbed.rtl.check import bench, display, lint, proof, readme, runner, synth
+from epic_testbed.rtl.check import bench, display, lint, measured, proof, readme, runner, synth
 from epic_testbed.rtl.check.model import LEVELS, Check, Kind
 
 EXIT_OK, EXIT_FAILED = 0, 1
@@ -54,7 +54,7 @@ class Options:
 def select(options: Options) -> list[Check]:
     """The checks that the options choose. Raises ConfigError when there is none."""
     if options.write_readme and not options.only:
-        return synth.checks()
+        return [*_measuring(), *synth.checks()]
     level = "verify" if options.only else options.level
     everything = [
         *lint.checks(level),
@@ -75,6 +75,11 @@ def select(options: Options) -> list[Check]:
     return [c for c in everything if _matches(c, options.only)]
 
 
+def _measuring() -> list[Check]:
+    """The benches whose figures are in the README."""
+    return [c for c in bench.checks() if c.name.startswith(measured.PREFIX)]
+
+
 def _matches(check: Check, globs: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(check.name, glob) for glob in globs)
 
@@ -88,6 +93,9 @@ def run(options: Options) -> int:
     if options.listing:
         _list(options, chosen)
         return EXIT_OK
+    # Read now: what an hour's work has found is not to be lost because a manifest has changed meanwhile.
+    configurations = [configuration.name for configuration in synth.rows()]
+    measuring = [check.name for check in _measuring()]
     watcher = display.Silent() if options.as_json else display.ConsoleWatcher(console, len(chosen))
     begun = time.monotonic()
 
@@ -99,10 +107,18 @@ def run(options: Options) -> int:
                 watcher.close()
         # A synthesis that misses its goal has figures all the same.
         rows = {r.check.name: r.figures for r in results if r.check.kind is Kind.SYNTH and "lut" in r.figures}
+        counted = {
+            r.check.name: r.figures for r in results if r.check.name.startswith(measured.PREFIX) and r.ok
+        }
         ok = all(r.ok for r in results)
         if options.write_readme:
-            readme.write(rows, [configuration.name for configuration in synth.rows()])
-        differences = [*readme.differences(rows), *readme.mutants_differ()]
+            readme.write(rows, configurations)
+            readme.write_measured(counted, measuring)
+        differences = [
+            *readme.differences(rows),
+            *readme.measured_differ(counted),
+            *readme.mutants_differ(),
+        ]
         ok = ok and not differences
         if options.as_json:
             report = {"ok": ok, "checks": [r.to_dict() for r in results], "readme": differences}

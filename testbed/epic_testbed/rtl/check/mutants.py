@@ -18,11 +18,6 @@ from epic_testbed.rtl.check.sources import RTL, modules
 BENCHED = RTL / "tb" / "mutants"
 ARITHMETIC = RTL / "tb" / "arithmetic" / "test_mutants.py"
 
-# Modules that have none, and why.
-WITHOUT = {
-    "epic_mode2": "wires between modules that have some; `epic conformance --dut rtl --mode 2` runs it as a whole",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -67,20 +62,14 @@ def _proved() -> list[Listed]:
 
 
 def table() -> str:
-    """A line a module: how many mutants it has, and one of them. Raises ConfigError for a module with neither a mutant
-    nor a reason."""
+    """A line a module: how many mutants it has, and one of them. Raises ConfigError for a module without one."""
     lines = ["| module | mutants | one of them | is killed by |", "| --- | ---: | --- | --- |"]
     found = every()
     for name in modules():
         own = [mutant for mutant in found if mutant.module == name]
-        if not own and name not in WITHOUT:
-            raise ConfigError(
-                f"{name}: no mutant in {BENCHED} and no reason in check/mutants.py, expected one"
-            )
-        if own:
-            wrong = own[0].wrong.replace("|", "\\|")
-            lines.append(f"| `{name}` | {len(own)} | {wrong} | {own[0].killed_by} |")
-        else:
-            lines.append(f"| `{name}` | 0 | none: {WITHOUT[name]} | |")
+        if not own:
+            raise ConfigError(f"{name}: no mutant in {BENCHED}, expected one")
+        wrong = own[0].wrong.replace("|", "\\|")
+        lines.append(f"| `{name}` | {len(own)} | {wrong} | {own[0].killed_by} |")
     lines += ["", f"{len(found)} in all."]
     return "\n".join(lines)

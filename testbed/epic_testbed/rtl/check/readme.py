@@ -1,4 +1,4 @@
-"""What is generated in rtl/README.md, between markers: figures as the syntheses give them, and the list of mutants."""
+"""What is generated in rtl/README.md, between markers: figures of syntheses and benches, and the list of mutants."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from epic_spec.errors import ConfigError
-from epic_testbed.rtl.check import mutants
+from epic_testbed.rtl.check import measured, mutants
 from epic_testbed.rtl.check.model import Figures
 from epic_testbed.rtl.check.sources import RTL
 
 README = RTL / "README.md"
 BEGIN, END = "<!-- gen:synthesis -->", "<!-- /gen -->"
 MUTANTS = "<!-- gen:mutants -->"
-_TITLES = {BEGIN: "the table of syntheses", MUTANTS: "the list of mutants"}
+MEASURED = "<!-- gen:measured -->"
+_TITLES = {
+    BEGIN: "the table of syntheses",
+    MUTANTS: "the list of mutants",
+    MEASURED: "the table of cycles and latency",
+}
 
 _HEAD = (
     "| configuration | target | parameters | LUT | FF | block RAM | DSP | Fmax, MHz | a port, Gb/s |\n"
@@ -80,6 +85,26 @@ def write(rows: Mapping[str, Figures], order: Sequence[str], path: Path = README
     """Put figures into the table; `order` names all configurations, others leave it."""
     before, inside, behind = _split(path.read_text(), BEGIN)
     path.write_text(f"{before}\n{table(rows, inside, order)}\n{behind}")
+
+
+def measured_differ(results: Mapping[str, Figures], path: Path = README) -> list[str]:
+    """What the README says otherwise than the benches that ran; one line each."""
+    if not results:
+        return []
+    _, inside, _ = _split(path.read_text(), MEASURED)
+    present = inside.splitlines()
+    return [
+        f"rtl/README.md lacks a line of {check} (epic check rtl --write-readme): {line}"
+        for check, figures in results.items()
+        for line in measured.rows(check, figures)
+        if line not in present
+    ]
+
+
+def write_measured(results: Mapping[str, Figures], order: Sequence[str], path: Path = README) -> None:
+    """Put figures of benches into their table; `order` names all checks that measure, others leave it."""
+    before, inside, behind = _split(path.read_text(), MEASURED)
+    path.write_text(f"{before}\n{measured.table(results, inside, order)}\n{behind}")
 
 
 def write_mutants(path: Path = README) -> None:

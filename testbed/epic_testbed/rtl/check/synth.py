@@ -1,8 +1,9 @@
-"""Synthesis: configurations of rtl/syn/configurations.toml for two targets.
+"""Synthesis: configurations of rtl/syn/configurations.toml for three targets.
 
 ecp5-85   Yosys synth_ecp5, then nextpnr places and routes on the 85k device (speed grade 6): area and Fmax. The
           module sits between shift registers, so that it needs three pins, and what enters and leaves it is timed
           as well. Area is that of the module alone.
+ecp5-area the same without nextpnr: cell counts of what takes it about an hour.
 xilinx    synth_xilinx for UltraScale+, each module by itself (not flattened: what is there many times is mapped once,
           in minutes instead of hours), summed up over the hierarchy: cell counts, a little too high, for nothing is
           optimized across modules. Nothing open places and routes for it.
@@ -23,8 +24,9 @@ from epic_testbed.rtl.check.sources import RTL, SRC, closure, modules
 
 SYN = RTL / "syn"
 MANIFEST = SYN / "configurations.toml"
-TARGETS = ("ecp5-85", "xilinx")
+TARGETS = ("ecp5-85", "ecp5-area", "xilinx")
 _HARNESS = "syn_harness"
+_DEVICE = ("--85k", "--package", "CABGA756", "--speed", "6")
 # LUTs that a memory or shift register of UltraScale+ is made of.
 _XILINX_LUT_MEMORIES = {
     "SRL16E": 1,
@@ -99,7 +101,12 @@ async def _synthesize(configuration: Configuration, context: Context) -> Figures
     figures: Figures = {"target": configuration.target, "top": configuration.top, **configuration.parameters}
     if configuration.target == "xilinx":
         return figures | await _xilinx(configuration, context)
-    return figures | await _ecp5(configuration, context, figures)
+    if configuration.target == "ecp5-85":
+        tools.nextpnr_ecp5()  # raises before the work
+    figures |= await _map(configuration, context)
+    if configuration.target == "ecp5-85":
+        figures |= await _place(configuration, context, figures)
+    return figures
 
 
 def _read(configuration: Configuration) -> list[str]:
@@ -148,8 +155,8 @@ async def _xilinx(configuration: Configuration, context: Context) -> Figures:
     }
 
 
-async def _ecp5(configuration: Configuration, context: Context, so_far: Figures) -> Figures:
-    nextpnr = tools.nextpnr_ecp5()
+async def _map(configuration: Configuration, context: Context) -> Figures:
+    """Maps the module to ECP5, for nextpnr in a harness. Gives the area."""
     top = configuration.top
     await _yosys(
         context,
@@ -170,20 +177,25 @@ async def _ecp5(configuration: Configuration, context: Context, so_far: Figures)
             "write_json design.json",
         ],
     )
+    # A carry cell is two LUTs, 16 words of 4 bits are four.
     cells = _cells(context, "stat.json")
-    figures: Figures = {
+    return {
         "lut": cells.get("LUT4", 0) + 2 * cells.get("CCU2C", 0) + 4 * cells.get("TRELLIS_DPR16X4", 0),
         "ff": cells.get("TRELLIS_FF", 0),
         "ram": cells.get("DP16KD", 0) + cells.get("PDPW16KD", 0),
         "dsp": cells.get("MULT18X18D", 0),
     }
-    command = [nextpnr, "--85k", "--package", "CABGA756", "--speed", "6", "--seed", "1", "--freq", "125"]
+
+
+async def _place(configuration: Configuration, context: Context, so_far: Figures) -> Figures:
+    """Places and routes what `_map` left. Raises CheckFailed, with `so_far` and the timing, when the goal is missed."""
+    command = [tools.nextpnr_ecp5(), *_DEVICE, "--seed", "1", "--freq", "125"]
     command += ["--json", "design.json", "--report", "report.json", "--timing-allow-fail", "--quiet"]
     done = await context.execute([*command, "--lpf-allow-unconstrained", "--textcfg", "design.config"])
     report = context.folder / "report.json"
     if done.code or not report.exists():
-        raise CheckFailed(f"nextpnr: {done.tail(3)}", so_far | figures)
-    figures |= timing(json.loads(report.read_text()))
+        raise CheckFailed(f"nextpnr: {done.tail(3)}", so_far)
+    figures = timing(json.loads(report.read_text()))
     if figures["fmax"] < configuration.goal:
         raise CheckFailed(
             f"Fmax {figures['fmax']} MHz, expected {configuration.goal} MHz; {figures['path']}",
