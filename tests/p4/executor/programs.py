@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,11 @@ def compile_text(text: str) -> Program:
 def switch(text: str, **options: Any) -> P4Switch:
     """A switch that runs the program."""
     return P4Switch(compile_text(text), **options)
+
+
+def later(text: str) -> Callable[[], P4Switch]:
+    """A switch that runs the program, made when it is asked for: most processes that collect tests run others."""
+    return cache(lambda: switch(text))
 
 
 def v1model(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epic_p4.errors import UnsupportedError
 from epic_p4.runtime.errors import ExecutionError
-from p4.executor.programs import only, switch, v1model
+from p4.executor.programs import later, only, switch, v1model
 
 ODD = """
 header odd_t { bit<4> version; bit<4> length; bit<3> flags; bit<13> offset; bit<24> vni; bit<48> mac; int<8> level;
@@ -19,17 +19,17 @@ ODD_BYTES = 1 + 2 + 3 + 6 + 1 + 1 + 16 + 4 + 5 + 7
 
 @given(st.binary(min_size=ODD_BYTES, max_size=ODD_BYTES + 20))
 def test_a_header_of_odd_fields_comes_out_as_it_came_in(frame: bytes) -> None:
-    assert only(ODD_SWITCH.process(3, frame)) == frame
+    assert only(ODD_SWITCH().process(3, frame)) == frame
 
 
-ODD_SWITCH = switch(
+ODD_SWITCH = later(
     v1model(top=ODD, headers="odd_t o;", states="state start { pkt.extract(hdr.o); transition accept; }")
 )
 
 
 @given(st.binary(min_size=ODD_BYTES, max_size=ODD_BYTES))
 def test_each_odd_field_has_its_own_bits(frame: bytes) -> None:
-    out = only(FIELDS_SWITCH.process(0, frame))
+    out = only(FIELDS_SWITCH().process(0, frame))
     bits = f"{int.from_bytes(frame, 'big'):0{ODD_BYTES * 8}b}"
     level = int(bits[96:104], 2)
     expected = (
@@ -42,7 +42,7 @@ def test_each_odd_field_has_its_own_bits(frame: bytes) -> None:
     assert [int.from_bytes(out[at : at + 2], "big") for at in range(0, 14, 2)] == list(expected)
 
 
-FIELDS_SWITCH = switch(
+FIELDS_SWITCH = later(
     v1model(
         top=ODD
         + "header seen_t { bit<16> a; bit<16> b; bit<16> c; bit<16> d; bit<16> e; bit<16> f; bit<16> g; }",
@@ -130,12 +130,12 @@ def test_headers_before_an_error_are_kept() -> None:
 @given(st.lists(st.integers(0, 127), max_size=6), st.binary(max_size=5))
 def test_a_loop_fills_a_stack_until_the_last_element(values: list[int], payload: bytes) -> None:
     frame = bytes([value | 0x80 for value in values]) + b"\x05" + payload
-    out = only(STACK_SWITCH.process(0, frame))
+    out = only(STACK_SWITCH().process(0, frame))
     assert out[:2] == bytes([len(values), values[-1] if values else 5])
     assert out[4:] == frame
 
 
-STACK_SWITCH = switch(
+STACK_SWITCH = later(
     v1model(
         top="header item_t { bit<1> more; bit<7> v; }",
         headers="h_t h; item_t[7] s;",

@@ -13,7 +13,7 @@ from scapy.layers.l2 import Ether
 from epic_p4.errors import UnsupportedError
 from epic_p4.runtime.hashes import crc16
 from epic_p4.switch import Exact, ExecutionError
-from p4.executor.programs import only, switch, v1model
+from p4.executor.programs import later, only, switch, v1model
 
 IPV4 = """
 header eth_t { bit<48> dst; bit<48> src; bit<16> kind; }
@@ -28,17 +28,17 @@ IP_FIELDS = """{ hdr.ip.version, hdr.ip.ihl, hdr.ip.tos, hdr.ip.len, hdr.ip.id, 
 def test_ip_checksums_are_those_of_scapy(ttl: int, number: int, address: int, payload: bytes) -> None:
     target = ".".join(str(address >> shift & 255) for shift in (24, 16, 8, 0))
     frame = bytes(Ether(type=0x800) / IP(ttl=ttl, id=number, dst=target, src="10.0.0.1") / UDP() / payload)
-    out = only(IP_SWITCH.process(2, frame))
+    out = only(IP_SWITCH().process(2, frame))
     expected = Ether(frame)
     expected[IP].ttl = (ttl - 1) & 0xFF
     del expected[IP].chksum
     assert out == bytes(expected)[:14] + bytes(expected)[14:]
     broken = bytearray(frame)
     broken[24] ^= 1
-    assert IP_SWITCH.process(2, bytes(broken)) == []
+    assert IP_SWITCH().process(2, bytes(broken)) == []
 
 
-IP_SWITCH = switch(
+IP_SWITCH = later(
     v1model(
         top=IPV4,
         headers="eth_t eth; ip_t ip;",
@@ -52,12 +52,12 @@ IP_SWITCH = switch(
 
 @given(st.binary(min_size=4, max_size=40))
 def test_a_checksum_with_payload_covers_all_bytes(frame: bytes) -> None:
-    out = only(PAYLOAD_SWITCH.process(0, frame))
+    out = only(PAYLOAD_SWITCH().process(0, frame))
     assert int.from_bytes(out[:4], "big") == zlib.crc32(frame)
     assert out[4:] == frame
 
 
-PAYLOAD_SWITCH = switch(
+PAYLOAD_SWITCH = later(
     v1model(
         top="header crc_t { bit<32> value; }",
         headers="crc_t crc; h_t h;",
@@ -73,13 +73,13 @@ def test_a_hash_leaves_out_whole_headers_that_are_invalid_and_takes_their_fields
     head: bytes, more: bytes | None
 ) -> None:
     frame = head if more is None else head + more
-    out = only(HASH_SWITCH.process(0, frame))
+    out = only(HASH_SWITCH().process(0, frame))
     assert int.from_bytes(out[:4], "big") == zlib.crc32(frame + b"\xab\xcd")
     fields = head + (more or bytes(3)) + b"\xab\xcd"
     assert int.from_bytes(out[4:8], "big") == 100 + zlib.crc32(fields) % 7
 
 
-HASH_SWITCH = switch(
+HASH_SWITCH = later(
     v1model(
         top="header crc_t { bit<32> value; bit<32> small; } header m_t { bit<24> v; }",
         headers="crc_t crc; h_t h; m_t m;",
