@@ -90,9 +90,9 @@ def test_a_guard_that_nothing_notices_survives_and_fails_the_check(
     assert code == 0, out
     assert "says the same as the line before" in out
     # One that is listed but noticed, or that is no guard, fails the check.
-    for guard in ("limit", "nothing"):
+    for guard, chosen in (("limit", ("--model", "Counter:limit")), ("nothing", ())):
         (folder / "manifest.toml").write_text(text + survivor.format("never_needed") + survivor.format(guard))
-        code, out = check("--guards", "--directory", str(folder), capsys=capsys)
+        code, out = check("--guards", "--directory", str(folder), *chosen, capsys=capsys)
         assert code == 1
         assert "listed as a survivor" in out
 
