@@ -26,6 +26,8 @@ from epic_spec.errors import EpicError
 _BATCHES: Final = 8
 # A caller whose collective goes on sleeps no longer than this in compiled code, where no signal handler gets at it.
 _NAP_SECONDS: Final = 0.02
+# A loop sleeps no longer than this there: a signal that came just before the sleep would be slept over.
+_LOOK_SECONDS: Final = 1.0
 # Departures beside those of the largest burst.
 _ROOM: Final = 2048
 
@@ -217,7 +219,8 @@ class BatchDriver(BatchLoop):
 
     def step(self, until: float | None = None) -> None:
         """Sleep until there is something to do, at most until the time `until`; then do it."""
-        if self.pump(inf if until is None else until, self._epoll.fileno(), self._wake_fd):
+        latest = time.monotonic() + _LOOK_SECONDS
+        if self.pump(latest if until is None else min(until, latest), self._epoll.fileno(), self._wake_fd):
             self.run_due()
             return
         arrived = False
