@@ -174,21 +174,16 @@ class Runtime:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """The lock, soon, though a caller may be at work under it."""
-        if self._lock.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
+            me = threading.get_ident()
+            self._waiting.add(me)
             try:
-                yield
+                self._line.interrupt()
+                if not self._closing:
+                    self._front.wake()
+                self._lock.acquire()
             finally:
-                self._lock.release()
-            return
-        me = threading.get_ident()
-        self._waiting.add(me)
-        try:
-            self._line.interrupt()
-            if not self._closing:
-                self._front.wake()
-            self._lock.acquire()
-        finally:
-            self._waiting.discard(me)
+                self._waiting.discard(me)
         try:
             yield
         finally:

@@ -221,10 +221,6 @@ class FastAgent(FastNode):
             arrivals.records["icrc"][first : arrivals.count] = RIGHT
         super()._admit(arrivals, first)
 
-    def settle(self) -> None:
-        """See `_drain`."""
-        self._drain()
-
     def _kernels(self, work: int, start: int, address: int, cells: int) -> Kernels:
         """Those of a mode, which work on the world at an `address`, with what all agents have; `cells` is `_world`."""
         return Kernels(
@@ -242,7 +238,7 @@ class FastAgent(FastNode):
         world = self._world(departures)
         while True:
             reached = self._handle(world, arena, first, stop, now)
-            self._drain()
+            self.settle()
             if reached in (first, stop):
                 return reached
             # It may have been the events that had no room; now they have.
@@ -262,7 +258,7 @@ class FastAgent(FastNode):
             departures=departures,
         )
 
-    def _drain(self) -> None:
+    def settle(self) -> None:
         """Turn what a kernel reported into events, while the memory of the arrivals is still theirs."""
         if not self._event_count[0]:
             return

@@ -96,7 +96,7 @@ class Outlet:
         They are contributed elsewhere; `advance` says how many were.
         """
         part = self._operation.ahead()
-        if part is None or part.run.coding is None or part.zeros:
+        if part is None or part.run.coding is None:
             return None
         run = part.run
         if run is not self._run:

@@ -87,8 +87,8 @@ class FastRcAgent(FastAgent):
     def _handle(self, world: World, arena: int, first: int, stop: int, now: float) -> int:
         return int(work(self._address, arena, first, stop, now))
 
-    def _drain(self) -> None:
-        super()._drain()
+    def settle(self) -> None:
+        super().settle()
         # What arrives over an edge in error is dropped, so its failure comes after all that was delivered.
         self._tell()
 
