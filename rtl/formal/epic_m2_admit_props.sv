@@ -86,7 +86,7 @@ wire [1:0] kind = in_data[IN_KIND_LSB +: 2];
 wire [7:0] reason = in_data[IN_REASON_LSB +: 8];
 always @(posedge clk) if (started) begin
     a_one_at_a_time: assert ((taken & (taken - 1'b1)) == 0);
-    a_no_more: assert (inside <= 5);
+    a_no_more: assert (inside <= 10);
     a_none_made: assert (!in_valid || inside != 0);
     a_idle: assert (!idle || inside == 0);
     a_port: assert (!here || in_data[IN_PORT_LSB +: 3] == port);
@@ -100,7 +100,7 @@ always @(posedge clk) if (started) begin
     a_beats: assert (!here || in_data[IN_HAS_BEATS_LSB]
         == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64));
     a_ce: assert (!here || in_data[IN_CE_LSB] == (kind == IN_DATA && ce));
-    c_full: cover (inside == 5 && here && !in_ready);
+    c_full: cover (inside == 10 && here && !in_ready);
     c_data: cover (here && give && kind == IN_DATA && port == 1 && bytes == 64);
     c_ack: cover (here && give && kind == IN_ACK && !in_data[IN_HAS_BEATS_LSB]);
     c_dropped: cover (here && give && reason == COUNTER_DROP_PKEY && in_data[IN_HAS_BEATS_LSB]);

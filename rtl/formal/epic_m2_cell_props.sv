@@ -54,6 +54,7 @@ generate
         wire [31:0] record_held, record_other;
         wire [13:0] record_held_bytes, record_other_bytes;
         epic_m2_cell #(.CHILDREN(CHILDREN)) dut (
+            .clk(clk), .step(1'b1),
             .fresh(SECOND ? 1'b0 : i == 2 ? 1'b1 : fresh),
             .bitmap(SECOND ? bitmaps[BEFORE] : bitmap), .held(SECOND ? helds[BEFORE] : held),
             .bytes(SECOND ? sizes[BEFORE] : bytes), .err(SECOND ? errs[BEFORE] : err),

@@ -58,12 +58,13 @@ epic_m2_core #(
 );
 
 (* hierconn *) wire [1:0]        \dut.job ;
-(* hierconn *) wire [1:0]        \dut.push ;
+(* hierconn *) wire              \dut.g_port[0].push_reg ;
+(* hierconn *) wire              \dut.g_port[1].push_reg ;
 (* hierconn *) wire [1:0]        \dut.ordered ;
 (* hierconn *) wire [1:0]        \dut.job_room ;
 (* hierconn *) wire [1:0]        \dut.send_room ;
 (* hierconn *) wire [MOVE_W-1:0] \dut.move_data ;
-wire [1:0]  job = \dut.job , push = \dut.push , ordered = \dut.ordered ;
+wire [1:0]  job = \dut.job , push = {\dut.g_port[1].push_reg , \dut.g_port[0].push_reg }, ordered = \dut.ordered ;
 wire [1:0]  job_room = \dut.job_room , send_room = \dut.send_room ;
 wire [13:0] new_bytes = \dut.move_data [MOVE_OUT_BYTES_LSB +: 14];
 wire [3:0]  new_beats = (new_bytes + DATA_W / 8 - 1) / (DATA_W / 8);

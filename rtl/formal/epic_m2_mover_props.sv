@@ -30,7 +30,7 @@ module epic_m2_mover_props #(
 
 localparam BYTES = DATA_W / 8, BEATS = MTU / BYTES, INDEX = $clog2(BEATS), COUNT_W = 15 - $clog2(BYTES);
 localparam PLACES = 4;    // two slots, two halves
-localparam STAGES = 3;  // LATENCY + 1
+localparam LATENCY = 1, STAGES = LATENCY + 3;
 
 reg  started = 1'b0;
 wire rst = !started;
@@ -39,7 +39,7 @@ always @(posedge clk) started <= 1'b1;
 wire              move_ready, idle;
 wire [1:0]        payload_ready, push;
 wire [DATA_W-1:0] push_data;
-epic_m2_mover #(.DATA_W(DATA_W), .PORTS(2), .MTU(MTU), .SLOTS(2), .LATENCY(STAGES - 1)) dut (
+epic_m2_mover #(.DATA_W(DATA_W), .PORTS(2), .MTU(MTU), .SLOTS(2), .LATENCY(LATENCY)) dut (
     .clk(clk), .rst(rst),
     .move_valid(move_valid), .move_data(move_data), .move_ready(move_ready), .idle(idle),
     .payload_valid(payload_valid), .payload_data(payload_data), .payload_ready(payload_ready),
@@ -69,7 +69,21 @@ function given(input [MOVE_W-1:0] of);
             && of[MOVE_IN_BYTES_LSB +: 14] == of[MOVE_OUT_BYTES_LSB +: 14]));
 endfunction
 always @* assume (!move_valid || given(move_data));
-wire [13:0] new_in = move_data[MOVE_IN_BYTES_LSB +: 14], new_out = move_data[MOVE_OUT_BYTES_LSB +: 14];
+
+// The next one, as the design has it: epic_slice_props says that moves come to it in order.
+(* hierconn *) wire               \dut.load ;
+(* hierconn *) wire               \dut.ahead_valid_reg ;
+(* hierconn *) wire [MOVE_W-1:0]  \dut.ahead_reg ;
+(* hierconn *) wire [COUNT_W-1:0] \dut.ahead_in_reg ;
+(* hierconn *) wire [COUNT_W-1:0] \dut.ahead_out_reg ;
+(* hierconn *) wire               \dut.next.valid_reg ;
+(* hierconn *) wire               \dut.next.ready_reg ;
+(* hierconn *) wire [MOVE_W-1:0]  \dut.next.data_reg ;
+(* hierconn *) wire [MOVE_W-1:0]  \dut.next.waits_reg ;
+wire [MOVE_W-1:0]  ahead = \dut.ahead_reg ;
+wire [COUNT_W-1:0] ahead_ins = \dut.ahead_in_reg , ahead_outs = \dut.ahead_out_reg ;
+wire [13:0] new_in = ahead[MOVE_IN_BYTES_LSB +: 14], new_out = ahead[MOVE_OUT_BYTES_LSB +: 14];
+wire [3:0]  new_ins = (new_in + BYTES - 1) / BYTES, new_outs = (new_out + BYTES - 1) / BYTES;
 
 // The move in hand.
 reg  [BEATS*PLACES-1:0] store;
@@ -82,7 +96,7 @@ wire               src = move[MOVE_SRC_LSB];
 wire [1:0]         from = move[MOVE_FROM_LSB +: 2], to = move[MOVE_TO_LSB +: 2];
 wire [3:0]         op = move[MOVE_OP_LSB +: 4];
 wire               makes = beat < outs, takes = beat < ins;
-wire               take = started && move_valid && move_ready;
+wire               take = started && \dut.load ;
 
 // A beat is done in the cycle in which the design reads it: seen by what it takes, or, of a move that takes none, by
 // the design's own word.
@@ -99,7 +113,7 @@ always @(posedge clk) begin
     if (go && is_last) busy <= 1'b0;
     if (take) begin
         busy <= new_in != 0 || new_out != 0;
-        move <= move_data;
+        move <= ahead;
         beat <= 4'd0;
     end
     if (rst) busy <= 1'b0;
@@ -130,19 +144,19 @@ always @* begin
         if (place[2*s +: 2] != design_place[2*s +: 2] || index[INDEX*s +: INDEX] != design_index[INDEX*s +: INDEX])
             same_place = 1'b0;
     end
-    for (w = 0; w < BEATS * PLACES; w = w + 1) bits[w] = words[DATA_W*w + BIT];
+    for (w = 0; w < BEATS * PLACES; w = w + 1) bits[w] = words[32*w + BIT];
 end
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[0] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[1] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[2] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[3] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[4] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[5] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[6] ;
-(* hierconn *) wire [DATA_W-1:0] \dut.store.words[7] ;
-wire [BEATS*PLACES*DATA_W-1:0] words = {
-    \dut.store.words[7] , \dut.store.words[6] , \dut.store.words[5] , \dut.store.words[4] ,
-    \dut.store.words[3] , \dut.store.words[2] , \dut.store.words[1] , \dut.store.words[0]
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[0] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[1] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[2] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[3] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[4] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[5] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[6] ;
+(* hierconn *) wire [31:0] \dut.store.g_slice[0].ram.words[7] ;
+wire [BEATS*PLACES*32-1:0] words = {
+    \dut.store.g_slice[0].ram.words[7] , \dut.store.g_slice[0].ram.words[6] , \dut.store.g_slice[0].ram.words[5] , \dut.store.g_slice[0].ram.words[4] ,
+    \dut.store.g_slice[0].ram.words[3] , \dut.store.g_slice[0].ram.words[2] , \dut.store.g_slice[0].ram.words[1] , \dut.store.g_slice[0].ram.words[0] 
 };
 // When reset is over, the two stores are the same.
 reg running = 1'b0;
@@ -166,6 +180,21 @@ wire               design_busy = \dut.busy_reg ;
 wire [MOVE_W-1:0]  design_move = \dut.move_reg ;
 wire [COUNT_W-1:0] design_beat = \dut.beat_reg , design_ins = \dut.in_beats_reg , design_outs = \dut.out_beats_reg ;
 
+(* hierconn *) wire       \dut.takes_reg ;
+(* hierconn *) wire       \dut.makes_reg ;
+(* hierconn *) wire       \dut.last_reg ;
+(* hierconn *) wire       \dut.hold_reg ;
+(* hierconn *) wire [1:0] \dut.source_reg ;
+// No beat that this one or one after it reads will still be in the lanes by then.
+reg     clear;
+integer t;
+always @* begin
+    clear = 1'b1;
+    for (t = 0; t < STAGES; t = t + 1)
+        if (written[t] && place[2*t +: 2] == from && index[INDEX*t +: INDEX] >= beat
+            && index[INDEX*t +: INDEX] - beat + t < STAGES) clear = 1'b0;
+end
+
 // Cycles in which a move that has what it needs stands still.
 reg [2:0] waited = 3'd0;
 always @(posedge clk) waited <= started && busy && !go && (!takes || payload_valid[src]) ? waited + 3'd1 : 3'd0;
@@ -180,12 +209,18 @@ always @(posedge clk) if (started) begin
 
     a_beat: assert (!go || (busy && (!takes || payload_valid[src])));
     a_taken: assert (payload_ready == (go && takes ? 2'd1 << src : 2'd0));
-    a_ready: assert (move_ready == (!busy || (go && is_last)));
+    a_load: assert (take == (\dut.ahead_valid_reg && (!busy || (go && is_last))));
+    a_given: assert ((!\dut.ahead_valid_reg || given(ahead)) && (!\dut.next.valid_reg || given(\dut.next.data_reg ))
+        && (\dut.next.ready_reg || given(\dut.next.waits_reg )));
+    a_ahead: assert (!\dut.ahead_valid_reg || (ahead_ins == new_ins && ahead_outs == new_outs));
+    a_known: assert (!busy || (\dut.takes_reg == takes && \dut.makes_reg == makes && \dut.last_reg == is_last
+        && \dut.source_reg == 2'd1 << src && (beat == 0 || !\dut.hold_reg )));
+    a_clear: assert (!busy || !makes || \dut.hold_reg || clear);
     a_pushed: assert (push == (flying[STAGES-1] ? ports[2*STAGES-1 -: 2] : 2'd0));
     a_data: assert (!flying[STAGES-1] || push_data[BIT] == value[STAGES-1]);
     // Nothing enters the lanes meanwhile.
     a_prompt: assert (waited <= STAGES && (written & ~({STAGES{1'b1}} << waited)) == 0);
-    a_idle: assert (!idle || (!busy && written == 0));
+    a_idle: assert (!idle || (!busy && flying == 0 && !\dut.ahead_valid_reg && !\dut.next.valid_reg ));
 
     c_waits: cover (waited == STAGES - 1 && op == LANE_OR && from == to);
     c_drains: cover (go && beat == 1 && !makes && is_last);

@@ -59,7 +59,7 @@ wire [63:0]         slot_bitmap;
 wire                count_frame, count_ce, count_completed, count_poisoned, count_outcome, count_send;
 wire [7:0]          count_outcome_index, count_send_index;
 epic_m2_sequencer #(
-    .PORTS(2), .EDGES(EDGES), .GROUPS(2), .CHILDREN(CHILDREN), .SLOTS(4), .WINDOW(2), .RANKS(2)
+    .CYCLES(1), .PORTS(2), .EDGES(EDGES), .GROUPS(2), .CHILDREN(CHILDREN), .SLOTS(4), .WINDOW(2), .RANKS(2)
 ) dut (
     .clk(clk), .rst(!started), .now(now),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready),
@@ -224,7 +224,7 @@ endfunction
 (* hierconn *) wire [B_W-1:0]      \dut.bcast_d ;
 (* hierconn *) wire                \dut.once ;
 (* hierconn *) wire [31:0]         \dut.first_sent ;
-(* hierconn *) wire [23:0]         \dut.newest_d ;
+(* hierconn *) wire [23:0]         \dut.after_newest_d ;
 (* hierconn *) wire [RC_W-1:0]     \dut.rc_a ;
 (* hierconn *) wire [A_W-1:0]      \dut.agg_a ;
 (* hierconn *) wire [B_W-1:0]      \dut.out_a ;
@@ -247,6 +247,7 @@ wire       send_a = valid_a && \dut.what_a == SEND;
 wire [3:0] edges_under_way = (valid_s ? 4'd1 << edge_s : 4'd0) | (valid_d ? 4'd1 << edge_d : 4'd0)
     | (valid_a ? 4'd1 << edge_a : 4'd0);
 
+wire [23:0] newest_d = \dut.after_newest_d - 1'b1;
 wire [32:0] sent_d = {\dut.once , \dut.first_sent };
 
 // What the event in A was decided on.
@@ -265,7 +266,7 @@ always @(posedge clk) if (step) begin
     used_agg <= \dut.agg_d ;
     used_bcast <= \dut.bcast_d ;
     used_sent <= sent_d;
-    used_newest <= \dut.newest_d ;
+    used_newest <= newest_d;
     used_dead <= \dut.failed_reg [edge_d];
 end
 
@@ -286,7 +287,7 @@ always @* if (started) begin
     a_agg_d: assert (!valid_d || (\dut.agg_late_d ? \dut.agg_reg [BIT % A_W] : \dut.agg_read [BIT % A_W]) == agg_of(\dut.slot_d ));
     a_bcast_d: assert (!valid_d || (\dut.bcast_late_d ? \dut.bcast_reg [BIT % B_W] : \dut.bcast_read [BIT % B_W])
         == bcast_of(\dut.slot_d ));
-    a_sent_d: assert (!valid_d || sent_d[BIT % 33] == sent_of({edge_d, \dut.newest_d [0]}));
+    a_sent_d: assert (!valid_d || sent_d[BIT % 33] == sent_of({edge_d, newest_d[0]}));
     // A
     a_record: assert (!valid_a || used_rc[BIT % RC_W] == record_of(edge_a));
     a_edge: assert (!valid_a || \dut.conf_a [BIT % C_W] == config_of(edge_a));

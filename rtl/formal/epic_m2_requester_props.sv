@@ -45,11 +45,11 @@ reg  [RC_W-1:0] state;
 reg  [23:0]     next = 24'd0;
 reg             dead = 1'b0;
 wire [RC_W-1:0] next_state;
-wire            failed, unknown, running;
+wire            failed, unknown, running, wants;
 epic_m2_requester dut (
     .state(state), .next(next), .timers(timers), .now(now),
-    .rc_event(rc_event), .number(number), .rnr_wait(rnr_wait), .once(once), .first_sent(first_sent),
-    .next_state(next_state), .failed(failed), .unknown(unknown), .running(running)
+    .clk(clk), .step(1'b1), .rc_event(rc_event), .happens(1'b1), .number(number), .rnr_wait(rnr_wait), .once(once), .first_sent(first_sent),
+    .next_state(next_state), .failed(failed), .unknown(unknown), .running(running), .wants(wants)
 );
 
 wire [23:0] una = state[RC_UNA_LSB +: 24], una_after = next_state[RC_UNA_LSB +: 24];
@@ -139,6 +139,7 @@ always @(posedge clk) if (started) begin
     a_deadline: assert (!running || (runs && gained == 0 && deadline_after == deadline)
         || deadline_after == now + timeout_after + GRANULARITY
         || (rc_event == RC_RNR && deadline_after == now + rnr_wait + GRANULARITY));
+    a_wants: assert (wants == (!failed && !paused_after && cur_after != next));
     a_starts: assert (!running || (runs && rc_event != RC_TIMER) || rc_event == RC_SENT || rc_event == RC_RNR);
 
     c_window: cover (to_next == WINDOW && to_high == WINDOW && to_cur == 1);

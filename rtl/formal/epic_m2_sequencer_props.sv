@@ -78,7 +78,7 @@ wire [63:0]         slot_bitmap;
 wire                count_frame, count_ce, count_completed, count_poisoned, count_outcome, count_send;
 wire [7:0]          count_outcome_index, count_send_index;
 epic_m2_sequencer #(
-    .PORTS(2), .EDGES(EDGES), .GROUPS(1), .CHILDREN(CHILDREN), .SLOTS(2), .WINDOW(2), .RANKS(2)
+    .CYCLES(1), .PORTS(2), .EDGES(EDGES), .GROUPS(1), .CHILDREN(CHILDREN), .SLOTS(2), .WINDOW(2), .RANKS(2)
 ) dut (
     .clk(clk), .rst(EVENT == 3 && !started), .now(now),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready),
@@ -295,6 +295,7 @@ endgenerate
 (* hierconn *) wire            \dut.rc_write ;
 (* hierconn *) wire            \dut.failed_a ;
 (* hierconn *) wire [2:0]      \dut.requester.rc_event ;
+(* hierconn *) wire            \dut.requester.happens ;
 (* hierconn *) wire [23:0]     \dut.requester.number ;
 (* hierconn *) wire [RC_W-1:0] \dut.requester.state ;
 (* hierconn *) wire [23:0]     \dut.requester.next ;
@@ -303,7 +304,7 @@ wire [A_W-1:0]  slot = \dut.slot_a ? \dut.agg_memory.words[1] : \dut.agg_memory.
 wire [A_W-1:0]  slot_after = \dut.agg_a ;
 wire [23:0]     advance = slot_after[0 +: 24] - slot[0 +: 24];
 wire [CHILDREN-1:0] had = slot[A_LIVE] && advance == 0 ? slot[A_BITMAP +: CHILDREN] : {CHILDREN{1'b0}};
-wire [2:0]      rc_event = \dut.requester.rc_event ;
+wire [2:0]      rc_event = \dut.requester.happens ? \dut.requester.rc_event : RC_NOTHING;
 wire [RC_W-1:0] rc_state = \dut.requester.state ;
 wire [23:0]     rc_una = rc_state[RC_UNA_LSB +: 24], rc_cur = rc_state[RC_CUR_LSB +: 24];
 wire [23:0]     rc_next = \dut.requester.next ;

@@ -22,6 +22,7 @@ module epic_m2_core #(
     parameter FP16 = 0,          // 1: lanes for 16-bit floats
     parameter LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of the lanes
     parameter CLOCK_MHZ = 100,   // of clk; 0: virtual time, moved by TABLE_TIME
+    parameter CYCLES = 4,        // of a step of the sequencer: 1, or 4 and more
     parameter JOB_DEPTH = 32,    // JOBs that wait at a port, a power of two, at least 8
     parameter META_BITS = 289,   // META_W
     parameter JOB_BITS = 89,     // JOB_W
@@ -73,6 +74,11 @@ module epic_m2_core #(
 `EPIC_CHECK(g_check_below, GROUPS * RANKS <= 65536,
     ("epic_m2_core: GROUPS x RANKS is %0d, expected up to 65536", GROUPS * RANKS))
 
+// A packet leaves up to CYCLES - 1 cycles after the time that its timer starts from, which may be 1 us behind; deadlines have
+// 2 us for both.
+`EPIC_CHECK(g_check_cycles, CLOCK_MHZ == 0 || CLOCK_MHZ >= CYCLES,
+    ("epic_m2_core: CLOCK_MHZ is %0d, expected 0, or CYCLES, which is %0d, or more", CLOCK_MHZ, CYCLES))
+
 localparam EDGE_AW = $clog2(EDGES);
 localparam BYTES = DATA_W / 8;
 localparam BEATS = (MTU + BYTES - 1) / BYTES;
@@ -108,20 +114,41 @@ epic_m2_clock #(.CLOCK_MHZ(CLOCK_MHZ)) clock (.clk(clk), .rst(rst), .skip(skip),
 wire               timer_write, timer_armed, timer_due, timer_take;
 wire [EDGE_AW-1:0] timer_edge, timer_due_edge;
 wire [31:0]        timer_deadline;
+// (A cycle later, for that comes from afar. Whether a timer is really due is asked when its event is decided.)
+reg                timer_write_reg, timer_armed_reg;
+reg  [EDGE_AW-1:0] timer_edge_reg;
+reg  [31:0]        timer_deadline_reg;
+always @(posedge clk) begin
+    timer_write_reg <= timer_write && !rst;
+    timer_armed_reg <= timer_armed;
+    timer_edge_reg <= timer_edge;
+    timer_deadline_reg <= timer_deadline;
+end
 epic_m2_timers #(.EDGES(EDGES)) timers (
     .clk(clk), .rst(rst), .now(now),
-    .write(timer_write), .write_edge(timer_edge), .write_armed(timer_armed), .write_deadline(timer_deadline),
+    .write(timer_write_reg), .write_edge(timer_edge_reg), .write_armed(timer_armed_reg),
+    .write_deadline(timer_deadline_reg),
     .due(timer_due), .due_edge(timer_due_edge), .take(timer_take)
 );
 
 // ------------------------------------------------------------------------------------------------------------- frames
+// An edge's entry is written to these tables a cycle later than to the sequencer's.
+reg             write_edge_reg;
+reg [7:0]       write_index_reg;
+always @(posedge clk) begin
+    write_edge_reg <= table_edge && !rst;
+    write_index_reg <= table_index[7:0];
+end
+reg [EDGE_BITS-1:0] write_entry_reg;
+always @(posedge clk) write_entry_reg <= table_data;
+
 wire            in_valid, in_ready, admit_idle;
 wire [IN_W-1:0] in_data;
 epic_m2_admit #(.PORTS(PORTS), .EDGES(EDGES), .MTU(MTU)) admit (
     .clk(clk), .rst(rst),
     .meta_valid(meta_valid & {PORTS{ready}}), .meta_data(meta_data), .meta_ready(meta_ready),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready), .idle(admit_idle),
-    .write_edge(table_edge), .write_index(table_index[7:0]), .write_entry(table_data)
+    .write_edge(write_edge_reg), .write_index(write_index_reg), .write_entry(write_entry_reg)
 );
 
 wire              move_valid, move_ready, seq_idle;
@@ -131,7 +158,8 @@ wire [JOB_W-1:0]  job_new;
 wire              count_frame, count_ce, count_completed, count_poisoned, count_outcome, count_send;
 wire [7:0]        count_outcome_index, count_send_index;
 epic_m2_sequencer #(
-    .PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .CHILDREN(CHILDREN), .SLOTS(SLOTS), .WINDOW(WINDOW), .RANKS(RANKS)
+    .CYCLES(CYCLES), .PORTS(PORTS), .EDGES(EDGES), .GROUPS(GROUPS), .CHILDREN(CHILDREN), .SLOTS(SLOTS),
+    .WINDOW(WINDOW), .RANKS(RANKS)
 ) sequencer (
     .clk(clk), .rst(rst), .now(now),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready),
@@ -171,12 +199,14 @@ epic_fifo #(.WIDTH(MOVE_W), .DEPTH(4)) moves (
 
 wire [PORTS-1:0]  push;
 wire [DATA_W-1:0] push_data;
+wire [PORTS-1:0]        beat_valid, beat_ready;
+wire [PORTS*DATA_W-1:0] beat_data;
 epic_m2_mover #(
     .DATA_W(DATA_W), .PORTS(PORTS), .MTU(MTU), .SLOTS(SLOTS), .FP32(FP32), .FP16(FP16), .LATENCY(LATENCY)
 ) mover (
     .clk(clk), .rst(rst),
     .move_valid(next_valid), .move_data(next_data), .move_ready(next_ready), .idle(mover_idle),
-    .payload_valid(payload_valid), .payload_data(payload_data), .payload_ready(payload_ready),
+    .payload_valid(beat_valid), .payload_data(beat_data), .payload_ready(beat_ready),
     .push(push), .push_data(push_data)
 );
 
@@ -190,6 +220,18 @@ generate
         wire [JOB_AW:0]  jobs_room;
         wire [SEND_AW:0] sends_room;
         wire             jobs_ready, sends_ready;
+        // A port's payload comes from afar, and goes there.
+        epic_slice #(.WIDTH(DATA_W)) arrives (
+            .clk(clk), .rst(rst),
+            .in_valid(payload_valid[p]), .in_data(payload_data[DATA_W*p +: DATA_W]), .in_ready(payload_ready[p]),
+            .out_valid(beat_valid[p]), .out_data(beat_data[DATA_W*p +: DATA_W]), .out_ready(beat_ready[p])
+        );
+        reg               push_reg;
+        reg  [DATA_W-1:0] push_data_reg;
+        always @(posedge clk) begin
+            push_reg <= push[p] && !rst;
+            push_data_reg <= push_data;
+        end
         // Beats that moves in hand are going to push.
         reg  [SEND_AW:0] ordered_reg;
         wire [SEND_AW:0] free = sends_room - ordered_reg;
@@ -202,17 +244,17 @@ generate
         );
         epic_fifo #(.WIDTH(DATA_W), .DEPTH(SEND_DEPTH)) sends (
             .clk(clk), .rst(rst),
-            .in_valid(push[p]), .in_data(push_data), .in_ready(sends_ready), .commit(1'b0), .rewind(1'b0),
+            .in_valid(push_reg), .in_data(push_data_reg), .in_ready(sends_ready), .commit(1'b0), .rewind(1'b0),
             .out_valid(send_valid[p]), .out_data(send_data[DATA_W*p +: DATA_W]), .out_ready(send_ready[p]),
             .room(sends_room)
         );
         always @(posedge clk) begin
-            ordered_reg <= ordered_reg + (ordered[p] ? new_beats : {SEND_AW + 1{1'b0}}) - {{SEND_AW{1'b0}}, push[p]};
+            ordered_reg <= ordered_reg + (ordered[p] ? new_beats : {SEND_AW + 1{1'b0}}) - {{SEND_AW{1'b0}}, push_reg};
             if (rst) ordered_reg <= {SEND_AW + 1{1'b0}};
         end
         epic_ram #(.WIDTH(EDGE_TX_W), .DEPTH(EDGES)) entries (
             .clk(clk),
-            .write(table_edge), .write_addr(table_index[EDGE_AW-1:0]), .write_data(table_data[EDGE_TX_W-1:0]),
+            .write(write_edge_reg), .write_addr(write_index_reg[EDGE_AW-1:0]), .write_data(write_entry_reg[EDGE_TX_W-1:0]),
             .read(1'b1), .read_addr(edge_index[8*p +: EDGE_AW]), .read_data(edge_entry[EDGE_TX_W*p +: EDGE_TX_W])
         );
         // Acknowledgements may take places that packets leave to them.

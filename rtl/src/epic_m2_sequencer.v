@@ -16,6 +16,12 @@
 // A step is made by all stages together; only a MOVE for which epic_m2_mover has no room yet holds them up. A command waits
 // until the pipeline is empty, and has it to itself.
 //
+// A step takes CYCLES clock cycles, for what is decided in a stage is more than one cycle's worth of logic. Nothing that a
+// stage looks at changes between two steps: its own registers and memories are written in the last cycle of a step, and what
+// comes from outside is sampled in the first one. So registers that divide the logic (epic_cut) only make it late, by at most
+// CYCLES - 1 cycles, and the pipeline is the same whatever CYCLES is. With CYCLES = 1 they are wires; that is what most
+// proofs are about. A step that has to wait for a MOVE is begun anew, so that `now` is never old when something is sent.
+//
 // A requester's packets CUR to `next` - 1 wait to be sent, for the first time or again: `want` has the bits of such edges.
 // `next` is `passed` for a child and `completed` for the parent. A packet's payload goes to all children that wait for the
 // same packet in one pass of the data, so their events follow each other without a gap, a batch: the first to be served, then
@@ -26,8 +32,10 @@
 `default_nettype none
 
 `include "epic_check.vh"
+`include "epic_cut.vh"
 
 module epic_m2_sequencer #(
+    parameter CYCLES = 4,        // of a step: 1, or 4 and more
     parameter PORTS = 4,         // 2 to 8
     parameter EDGES = 32,        // 2 to 256
     parameter GROUPS = 8,        // 1 to 256
@@ -49,12 +57,12 @@ module epic_m2_sequencer #(
     input  wire [IN_BITS-1:0]   in_data,
     output wire                 in_ready,
 
-    output reg                  move_valid,
-    output reg  [MOVE_BITS-1:0] move_data,
+    output wire                 move_valid,     // CYCLES > 1: not before there is room
+    output wire [MOVE_BITS-1:0] move_data,
     input  wire                 move_ready,
 
     output reg  [PORTS-1:0]     job,            // for this port
-    output reg  [JOB_BITS-1:0]  job_data,
+    output wire [JOB_BITS-1:0]  job_data,
     input  wire [PORTS-1:0]     job_room,       // for an acknowledgement
     input  wire [PORTS-1:0]     send_room,      // for a packet with the largest payload
     output reg  [PORTS-1:0]     ordered,        // this move will push its beats to these ports
@@ -85,9 +93,9 @@ module epic_m2_sequencer #(
     output reg                  count_completed,
     output reg                  count_poisoned,
     output reg                  count_outcome,
-    output reg  [7:0]           count_outcome_index,
+    output wire [7:0]           count_outcome_index,
     output reg                  count_send,
-    output reg  [7:0]           count_send_index,
+    output wire [7:0]           count_send_index,
 
     output wire                 idle
 );
@@ -96,6 +104,8 @@ module epic_m2_sequencer #(
 `include "epic_types.vh"
 `include "epic_m2_types.vh"
 
+`EPIC_CHECK(g_check_cycles, CYCLES == 1 || (CYCLES >= 4 && CYCLES <= 16),
+    ("epic_m2_sequencer: CYCLES is %0d, expected 1 or 4 to 16", CYCLES))
 `EPIC_CHECK(g_check_groups, GROUPS >= 1 && GROUPS <= 256,
     ("epic_m2_sequencer: GROUPS is %0d, expected 1 to 256", GROUPS))
 `EPIC_CHECK(g_check_children, CHILDREN >= 1 && CHILDREN <= 64,
@@ -107,6 +117,7 @@ module epic_m2_sequencer #(
 `EPIC_CHECK(g_check_records, IN_BITS == IN_W && MOVE_BITS == MOVE_W && JOB_BITS == JOB_W && EDGE_BITS == EDGE_W,
     ("epic_m2_sequencer: the widths of records are not those of the record headers"))
 
+localparam integer CUT = CYCLES > 1 ? 1 : 0;
 localparam GROUP_DEPTH = GROUPS < 2 ? 2 : GROUPS;
 localparam GROUP_AW = $clog2(GROUP_DEPTH);
 localparam SLOT_AW = $clog2(SLOTS);
@@ -155,8 +166,9 @@ localparam [1:0] TIMER = 2'd2;
 localparam [1:0] TABLE = 2'd3;
 
 reg  [1:0]         state_reg;
-wire               step;       // all stages go on
+wire               step;       // all stages go on: the last cycle of a step
 wire               act;        // the event in A happens
+wire               needs_move; // it orders a move
 
 // The events in S, D and A.
 reg                valid_s, valid_d, valid_a;
@@ -166,6 +178,9 @@ reg  [IN_BITS-1:0] in_s, in_d, in_a;
 reg                first_s, first_d, first_a;  // of a batch
 reg                wanted_s, wanted_d;         // in R the edge had something to send
 
+// What a memory reads in the cycle of a write to the same word is used nowhere (ANY of epic_ram): it is replaced by what was
+// written, or there is no event to use it.
+
 // ----------------------------------------------------------------------------------------------------- state by edge
 // In registers what is looked at for all edges at once.
 reg [EDGES-1:0]   child_reg, want_reg, failed_reg, paused_reg;
@@ -174,22 +189,87 @@ reg [PORT_AW-1:0] port_of_reg [0:EDGES-1];
 
 // Events of these edges are under way, in S, D or A.
 reg  [EDGES-1:0]  busy_reg;
-wire [EDGES-1:0]  busy = act ? busy_reg & ~({{EDGES - 1{1'b0}}, 1'b1} << edge_a) : busy_reg;  // in S or D, or held up in A
+// An edge by its bit.
+function [EDGES-1:0] bit_of(input [EDGE_AW-1:0] index);
+    bit_of = {{EDGES - 1{1'b0}}, 1'b1} << index;
+endfunction
+// The lowest bit that is set, and all above it. (No subtraction: carries of so many bits take longer.)
+function [EDGES-1:0] above(input [EDGES-1:0] set);
+    integer distance;
+    begin
+        above = set;
+        for (distance = 1; distance < EDGES; distance = 2 * distance) above = above | (above << distance);
+        above = above << 1;
+    end
+endfunction
+function [EDGES-1:0] lowest(input [EDGES-1:0] set);
+    lowest = set & ~above(set);
+endfunction
 
-wire [EDGE_AW-1:0] in_edge = in_data[IN_EDGE_LSB +: EDGE_AW];
 reg  [EDGE_AW-1:0] edge_r;
+
+// ------------------------------------------------------------------------------------------------- what comes from outside
+// Sampled in the first cycle of a step.
+localparam SAMPLE_W = 32 + 3 + 2 * EDGE_AW + PORTS;
+wire [SAMPLE_W-1:0] outside = {
+    now, in_valid, timer_due, table_valid, in_data[IN_EDGE_LSB +: EDGE_AW], timer_due_edge, send_room
+};
+wire [SAMPLE_W-1:0] sampled;
+wire [31:0]         time_now;
+wire                has_frame, has_timer, has_command;
+wire [EDGE_AW-1:0]  in_edge, due_edge;
+wire [PORTS-1:0]    room;
+assign {time_now, has_frame, has_timer, has_command, in_edge, due_edge, room} = sampled;
+generate
+    if (CUT != 0) begin : g_cycles
+        localparam [3:0] LAST = CYCLES[3:0] - 4'd1;
+        reg  [3:0]          cycle_reg;
+        reg                 step_reg, act_reg;
+        wire                goes_on_now = cycle_reg == LAST - 4'd1 && !(valid_a && needs_move && !move_ready);
+        reg  [SAMPLE_W-1:0] sampled_reg;
+`ifdef FORMAL
+        initial {cycle_reg, step_reg, act_reg} = 6'd0;  // a proof may begin with any state, but with the beginning of a step
+`endif
+        always @(posedge clk) begin
+            cycle_reg <= cycle_reg == LAST ? 4'd0 : cycle_reg + 4'd1;
+            if (cycle_reg == 4'd0) sampled_reg <= outside;
+            // Room for a move that is there now will still be there.
+            step_reg <= goes_on_now;
+            act_reg <= goes_on_now && valid_a;
+            if (rst) begin
+                cycle_reg <= 4'd0;
+                step_reg <= 1'b0;
+                act_reg <= 1'b0;
+            end
+        end
+        assign sampled = sampled_reg;
+        assign step = step_reg;
+        assign act = act_reg;
+        assign move_valid = act && needs_move;
+    end
+    else begin : g_cycle
+        assign sampled = outside;
+        assign step = !(valid_a && needs_move && !move_ready);
+        assign act = step && valid_a;
+        assign move_valid = valid_a && needs_move;
+    end
+endgenerate
 
 reg               rc_write;
 reg  [RC_W-1:0]   rc_write_data;
 wire [RC_W-1:0]   rc_read;
-wire [EDGE_AW-1:0] edge_written = table_edge ? table_index[EDGE_AW-1:0] : edge_a;
-epic_ram #(.WIDTH(RC_W), .DEPTH(EDGES)) rc_memory (
+wire              writes_edge = state_reg == COMMAND_END && table_op == TABLE_EDGE;
+`EPIC_CUT(cut_is_edge, is_edge, 1, writes_edge)
+wire [EDGE_AW-1:0] edge_written = is_edge ? table_index[EDGE_AW-1:0] : edge_a;
+epic_ram #(.WIDTH(RC_W), .DEPTH(EDGES), .ANY(1), .BLOCK(1)) rc_memory (
     .clk(clk),
     .write(rc_write), .write_addr(edge_written), .write_data(rc_write_data),
     .read(step), .read_addr(edge_r), .read_data(rc_read)
 );
-reg               rc_late_s;  // written while the event was in R
+reg               rc_wrote_reg;       // in the last step a record was written, of this edge
+reg  [EDGE_AW-1:0] rc_edge_reg;
 reg  [RC_W-1:0]   rc_reg;     // what was written last
+wire              rc_late_s = rc_wrote_reg && rc_edge_reg == edge_s;  // written while the event was in R
 wire [RC_W-1:0]   rc_s = rc_late_s ? rc_reg : rc_read;
 
 wire [C_W-1:0] config_new = {
@@ -198,7 +278,7 @@ wire [C_W-1:0] config_new = {
     table_data[EDGE_ROLE_LSB +: EDGE_ROLE_WIDTH], table_data[EDGE_GROUP_LSB +: EDGE_GROUP_WIDTH]
 };
 wire [C_W-1:0] conf_s;
-epic_ram #(.WIDTH(C_W), .DEPTH(EDGES)) config_memory (
+epic_ram #(.WIDTH(C_W), .DEPTH(EDGES), .ANY(1), .BLOCK(1)) config_memory (
     .clk(clk),
     .write(table_edge), .write_addr(edge_written), .write_data(config_new),
     .read(step), .read_addr(edge_r), .read_data(conf_s)
@@ -206,22 +286,22 @@ epic_ram #(.WIDTH(C_W), .DEPTH(EDGES)) config_memory (
 
 // ----------------------------------------------------------------------------------------------------- state by group
 wire                command = state_reg == COMMAND;
-wire                command_end = state_reg == COMMAND_END;
-wire [7:0]          group_of_edge = group_of_reg[edge_r];
+wire                command_end = state_reg == COMMAND_END && step;
+reg  [7:0]          group_of_edge;
 wire [GROUP_AW-1:0] group_r = !command ? group_of_edge[GROUP_AW-1:0]
     : table_op == TABLE_EDGE ? table_data[EDGE_GROUP_LSB +: GROUP_AW] : table_data[GROUP_AW-1:0];
 reg  [GROUP_AW-1:0] group_s, group_d, group_a;
-wire                read_group = state_reg == RUN ? step : command;
+wire                read_group = (state_reg == RUN || command) && step;
 wire                write_group = command_end && table_op == TABLE_GROUP;
 
 wire [GROUP_W-1:0]  grp_s;
-epic_ram #(.WIDTH(GROUP_W), .DEPTH(GROUP_DEPTH)) group_memory (
+epic_ram #(.WIDTH(GROUP_W), .DEPTH(GROUP_DEPTH), .ANY(1)) group_memory (
     .clk(clk),
     .write(write_group), .write_addr(table_index[GROUP_AW-1:0]), .write_data(table_data[GROUP_W-1:0]),
     .read(read_group), .read_addr(group_r), .read_data(grp_s)
 );
 wire [TIMERS_W-1:0] timers_s;
-epic_ram #(.WIDTH(TIMERS_W), .DEPTH(GROUP_DEPTH)) timers_memory (
+epic_ram #(.WIDTH(TIMERS_W), .DEPTH(GROUP_DEPTH), .ANY(1)) timers_memory (
     .clk(clk),
     .write(command_end && table_op == TABLE_TIMERS), .write_addr(table_index[GROUP_AW-1:0]),
     .write_data(table_data[TIMERS_W-1:0]),
@@ -231,7 +311,7 @@ epic_ram #(.WIDTH(TIMERS_W), .DEPTH(GROUP_DEPTH)) timers_memory (
 reg          progress_write;
 reg  [47:0]  progress_data;
 wire [47:0]  progress_read;
-epic_ram #(.WIDTH(48), .DEPTH(GROUP_DEPTH)) progress_memory (
+epic_ram #(.WIDTH(48), .DEPTH(GROUP_DEPTH), .ANY(1)) progress_memory (
     .clk(clk),
     .write(progress_write || write_group),
     .write_addr(write_group ? table_index[GROUP_AW-1:0] : group_a),
@@ -239,26 +319,35 @@ epic_ram #(.WIDTH(48), .DEPTH(GROUP_DEPTH)) progress_memory (
     .read(read_group), .read_addr(group_r), .read_data(progress_read)
 );
 // What is written while an event is in R, S or D is put in place of what it has read.
-reg          progress_late_s;  // written while it was in R
+reg          progress_wrote_reg;  // in the last step progress was written, of this group
+reg  [GROUP_AW-1:0] progress_group_reg;
 reg  [47:0]  progress_reg;     // what was written last
 reg  [47:0]  progress_of_d, progress_a;
+wire         progress_late_s = progress_wrote_reg && progress_group_reg == group_s;  // while the event was in R
 wire [47:0]  progress_s = progress_late_s ? progress_reg : progress_read;
-wire [47:0]  progress_d = progress_write && group_a == group_d ? progress_data : progress_of_d;
+wire         progresses = completes_a || publishes_a;
+wire         makes_progress = valid_a && progresses;
+`EPIC_CUT(cut_progress, progress_d, 48, makes_progress && group_a == group_d ? progress_data : progress_of_d)
 
 // ------------------------------------------------------------------------------------------------------ state by slot
 wire [23:0]        number_s = in_s[IN_NUMBER_LSB +: IN_NUMBER_WIDTH];
-wire [15:0]        window_s = 16'd1 << grp_s[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH];
-wire [23:0]        cell_s = what_s == SEND ? rc_s[RC_CUR_LSB +: RC_CUR_WIDTH] : number_s;
-wire [15:0]        slot_wide = grp_s[GROUP_SLOT_BASE_LSB +: GROUP_SLOT_BASE_WIDTH] + (cell_s[15:0] & (window_s - 16'd1));
+`EPIC_CUT(cut_cell, cell_s, 16, what_s == SEND ? rc_s[RC_CUR_LSB +: 16] : number_s[15:0])
+`EPIC_CUT(cut_expected, expected_s, 24, rc_s[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH])
+`EPIC_CUT(cut_log2, log2_s, GROUP_SLOT_LOG2_WIDTH, grp_s[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH])
+`EPIC_CUT(cut_base, base_s, GROUP_SLOT_BASE_WIDTH, grp_s[GROUP_SLOT_BASE_LSB +: GROUP_SLOT_BASE_WIDTH])
+`EPIC_CUT(cut_largest, largest_s, 14, grp_s[GROUP_PAYLOAD_BYTES_LSB +: GROUP_PAYLOAD_BYTES_WIDTH])
+wire [15:0]        window_s = 16'd1 << log2_s;
+`EPIC_CUT(cut_place, place_s, 16, cell_s & (window_s - 16'd1))
+`EPIC_CUT(cut_slot, slot_wide, 16, base_s + place_s)
 wire [SLOT_AW-1:0] slot_s = slot_wide[SLOT_AW-1:0];
 reg  [SLOT_AW-1:0] slot_d, slot_a;
-wire               read_slot = state_reg == RUN ? step : command;
+wire               read_slot = (state_reg == RUN || command) && step;
 
 reg               agg_write;
 reg  [A_W-1:0]    agg_a;     // to be written
 wire [A_W-1:0]    agg_read;
 wire              clear_slot = command_end && table_op == TABLE_SLOT_CLEAR;
-epic_ram #(.WIDTH(A_W), .DEPTH(SLOTS)) agg_memory (
+epic_ram #(.WIDTH(A_W), .DEPTH(SLOTS), .ANY(1), .BLOCK(1)) agg_memory (
     .clk(clk),
     .write(agg_write || clear_slot), .write_addr(clear_slot ? table_index[SLOT_AW-1:0] : slot_a),
     .write_data(clear_slot ? {A_W{1'b0}} : agg_a),
@@ -267,7 +356,7 @@ epic_ram #(.WIDTH(A_W), .DEPTH(SLOTS)) agg_memory (
 reg               bcast_write;
 reg  [B_W-1:0]    out_a;     // a bcast slot, or what the partial is
 wire [B_W-1:0]    bcast_read;
-epic_ram #(.WIDTH(B_W), .DEPTH(SLOTS)) bcast_memory (
+epic_ram #(.WIDTH(B_W), .DEPTH(SLOTS), .ANY(1), .BLOCK(1)) bcast_memory (
     .clk(clk),
     .write(bcast_write), .write_addr(slot_a), .write_data(out_a),
     .read(read_slot), .read_addr(slot_s), .read_data(bcast_read)
@@ -277,105 +366,146 @@ reg               agg_late_d, bcast_late_d;  // written while it was in S
 reg  [A_W-1:0]    agg_reg;                   // what was written last
 reg  [B_W-1:0]    bcast_reg;
 wire              same_slot = slot_a == slot_d;
-wire [A_W-1:0]    agg_d = agg_write && same_slot ? agg_a : agg_late_d ? agg_reg : agg_read;
-wire [B_W-1:0]    bcast_d = bcast_write && same_slot ? out_a : bcast_late_d ? bcast_reg : bcast_read;
+`EPIC_CUT(cut_agg, agg_d, A_W, valid_a && contributes_a && same_slot ? agg_a : agg_late_d ? agg_reg : agg_read)
+`EPIC_CUT(cut_bcast, bcast_d, B_W, valid_a && publishes_a && same_slot ? out_a : bcast_late_d ? bcast_reg : bcast_read)
 
 // Which children have a rank below them.
 wire [15:0]         rank = bcast_d[B_IMM + IMMDT_RANK_LSB +: IMMDT_RANK_WIDTH];
-wire [CHILDREN-1:0] below;
-epic_ram #(.WIDTH(CHILDREN), .DEPTH(GROUP_DEPTH * RANKS)) below_memory (
+wire [CHILDREN-1:0] below_read;
+epic_ram #(.WIDTH(CHILDREN), .DEPTH(GROUP_DEPTH * RANKS), .ANY(1)) below_memory (
     .clk(clk),
     .write(command_end && table_op == TABLE_BELOW), .write_addr(table_index[GROUP_AW+RANK_AW-1:0]),
     .write_data(table_data[CHILDREN-1:0]),
-    .read(step), .read_addr({group_d, rank[RANK_AW-1:0]}), .read_data(below)
+    .read(step), .read_addr({group_d, rank[RANK_AW-1:0]}), .read_data(below_read)
 );
+`EPIC_CUT(cut_below, below, CHILDREN, below_read)
 
 // When each packet that is not acknowledged was sent, and whether once: of the newest that an acknowledgement names, and of
 // the one that data acknowledges (EPIC-M2-10, EPIC-M2-11).
-wire                 parent_s = conf_s[C_ROLE +: 2] == ROLE_PARENT;
+`EPIC_CUT(cut_parent, parent_s, 1, conf_s[C_ROLE +: 2] == ROLE_PARENT)
 wire [7:0]           syndrome_s = in_s[IN_IMM_LSB + 24 +: 8];
 wire                 ack_s = in_s[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_ACK;
 wire                 positive_s = (syndrome_s & SYNDROME_MASK) == SYNDROME_ACK;
-wire [23:0]          newest_s = ack_s ? number_s - {23'd0, !positive_s} : parent_s ? number_s : number_s - {8'd0, window_s};
+wire [15:0]          newest_ago = ack_s ? {15'd0, !positive_s} : parent_s ? 16'd0 : window_s;
+`EPIC_CUT(cut_newest, newest_s, 24, number_s - {8'd0, newest_ago})
 reg                  sent_write;
-wire                 once;
-wire [31:0]          first_sent;
+wire                 once_read;
+wire [31:0]          first_sent_read;
 reg  [23:0]          sent_number_a;
 reg                  sent_first_a;
-epic_ram #(.WIDTH(33), .DEPTH(EDGES << WINDOW_AW), .ADDR_W(EDGE_AW + WINDOW_AW)) sent_memory (
+epic_ram #(.WIDTH(33), .DEPTH(EDGES << WINDOW_AW), .ANY(1), .ADDR_W(EDGE_AW + WINDOW_AW)) sent_memory (
     .clk(clk),
-    .write(sent_write), .write_addr({edge_a, sent_number_a[WINDOW_AW-1:0]}), .write_data({sent_first_a, now}),
-    .read(step), .read_addr({edge_s, newest_s[WINDOW_AW-1:0]}), .read_data({once, first_sent})
+    .write(sent_write), .write_addr({edge_a, sent_number_a[WINDOW_AW-1:0]}), .write_data({sent_first_a, time_now}),
+    .read(step), .read_addr({edge_s, newest_s[WINDOW_AW-1:0]}), .read_data({once_read, first_sent_read})
 );
+`EPIC_CUT(cut_once, once, 1, once_read)
+`EPIC_CUT(cut_first_sent, first_sent, 32, first_sent_read)
 
 // ------------------------------------------------------------------------------------------------- whose turn it is
-wire [EDGES-1:0]   ready_to_send;
-wire [EDGES-1:0]   send_grant;
-wire [EDGE_AW-1:0] send_edge;
 // The room that an event in A takes is seen when the next batch begins.
 wire               sending = (valid_s && what_s == SEND) || (valid_d && what_d == SEND) || (valid_a && what_a == SEND);
-wire               can_send = send_grant != {EDGES{1'b0}} && !sending;
+wire [EDGES-1:0]   ready_now, members_now;
+wire [PORTS-1:0]   port_has [0:EDGES-1];  // bit p: the edge is at port p
 
 // The rest of a batch: those that had room when it began, so they still have, for no frame is taken up until it has ended.
+// One edge a port: `served` are ports that have one.
 reg  [EDGES-1:0]   batch_reg;
 reg  [7:0]         batch_group_reg;
-wire [EDGES-1:0]   members;
-wire [EDGES-1:0]   free_members = members & ~busy_reg;
-wire [EDGES-1:0]   member_grant = free_members & (~free_members + 1'b1);
-wire               in_batch = members != {EDGES{1'b0}};
-reg  [EDGE_AW-1:0] member;
-wire [PORT_AW-1:0] port_r = port_of_reg[edge_r];
+reg  [PORTS-1:0]   served_reg;
 
 genvar e;
 generate
     for (e = 0; e < EDGES; e = e + 1) begin : g_ready
-        assign ready_to_send[e] = want_reg[e] && send_room[port_of_reg[e]];
-        assign members[e] = batch_reg[e] && group_of_reg[e] == batch_group_reg;
+        assign port_has[e] = {{PORTS - 1{1'b0}}, 1'b1} << port_of_reg[e];
+        assign ready_now[e] = want_reg[e] && room[port_of_reg[e]];
+        assign members_now[e] = batch_reg[e] && group_of_reg[e] == batch_group_reg && !served_reg[port_of_reg[e]];
     end
 endgenerate
+`EPIC_CUT(cut_ready, ready, EDGES, ready_now)
+`EPIC_CUT(cut_asking, asking, EDGES, ready_now & ~busy_reg)
+`EPIC_CUT(cut_members, members, EDGES, members_now)
+wire [EDGES-1:0]   free_members = members & ~busy_reg;
+`EPIC_CUT(cut_in_batch, in_batch, 1, members != {EDGES{1'b0}})
+`EPIC_CUT(cut_goes_on, goes_on, 1, free_members != {EDGES{1'b0}})
+`EPIC_CUT(cut_member, member_grant, EDGES, lowest(free_members))
 
 // The order of sources turns: who was served last comes last.
+// (An edge whose event is in A is free, for that leaves it with the step.)
+`EPIC_CUT(cut_frame, frame_asks, 1, has_frame && !(busy_reg[in_edge] && !(valid_a && edge_a == in_edge)))
+`EPIC_CUT(cut_timer, timer_asks, 1, has_timer && !(busy_reg[due_edge] && !(valid_a && edge_a == due_edge)))
 reg  [1:0] turn_reg;
-reg  [3:0] asks;
+wire [3:0] asks = {has_command, timer_asks, asking != {EDGES{1'b0}} && !sending, frame_asks};
 wire [7:0] twice = {asks, asks};
 wire [2:0] rotated = {twice[turn_reg + 3'd3], twice[turn_reg + 3'd2], twice[turn_reg + 3'd1]};
-reg  [1:0] chosen;
-reg        any;
+reg  [1:0] choice;
 always @* begin
-    asks = {table_valid, timer_due && !busy[timer_due_edge], can_send, in_valid && !busy[in_edge]};
-    chosen = FRAME;
-    any = asks != 4'd0;
-    if (rotated[0]) chosen = turn_reg + 2'd1;
-    else if (rotated[1]) chosen = turn_reg + 2'd2;
-    else if (rotated[2]) chosen = turn_reg + 2'd3;
-    else chosen = turn_reg;
-    if (in_batch) chosen = SEND;
+    if (rotated[0]) choice = turn_reg + 2'd1;
+    else if (rotated[1]) choice = turn_reg + 2'd2;
+    else if (rotated[2]) choice = turn_reg + 2'd3;
+    else choice = turn_reg;
+    if (in_batch) choice = SEND;
 end
 wire empty = !valid_s && !valid_d && !valid_a;
-wire choose = state_reg == RUN && step && (in_batch ? free_members != {EDGES{1'b0}} : any && chosen != TABLE);  // an event is taken up
+wire any = asks != 4'd0;
+wire runs = state_reg == RUN;
+`EPIC_CUT(cut_chosen, chosen, 2, choice)
+`EPIC_CUT(cut_takes_up, takes_up, 1, runs && (in_batch ? goes_on : any && choice != TABLE))
+`EPIC_CUT(cut_command, begins_command, 1, runs && any && choice == TABLE && empty && !in_batch)
+wire choose = step && takes_up;  // an event is taken up
 wire opens = choose && chosen == SEND && !in_batch;
-wire obeys = state_reg == RUN && any && chosen == TABLE && empty && !in_batch;
+wire obeys = step && begins_command;
 assign in_ready = choose && chosen == FRAME;
 assign timer_take = choose && chosen == TIMER;
 
-epic_arbiter #(.PORTS(EDGES)) senders (
-    .clk(clk), .rst(rst), .request(ready_to_send & ~busy_reg), .take(opens),
-    .grant(send_grant), .index(send_edge)
-);
+// Of those that ask to send, the first after the one that began the last batch (as epic_arbiter has it).
+reg  [EDGES-1:0]   after_reg;
+wire [EDGES-1:0]   asking_first = asking & after_reg;
+wire [EDGES-1:0]   grant = asking_first != {EDGES{1'b0}} ? lowest(asking_first) : lowest(asking);
+always @(posedge clk) begin
+    if (opens) after_reg <= above(sender);
+    if (rst) after_reg <= {EDGES{1'b1}};
+end
 
+// The edge that sends, by its bit.
+`EPIC_CUT(cut_sender, sender, EDGES, in_batch ? member_grant : grant)
+`EPIC_CUT(cut_in_bit, in_bit, EDGES, bit_of(in_edge))
+`EPIC_CUT(cut_due_bit, due_bit, EDGES, bit_of(due_edge))
+wire [EDGES-1:0]   bit_r = chosen == FRAME ? in_bit : chosen == SEND ? sender : due_bit;
+reg  [EDGE_AW-1:0] sender_edge;
+reg  [7:0]         sender_group;
+reg  [PORTS-1:0]   sender_port;
+reg                sender_is_child;
+`EPIC_CUT(cut_in_group, in_group, 8, group_of_reg[in_edge])
+`EPIC_CUT(cut_due_group, due_group, 8, group_of_reg[due_edge])
 integer m;
 always @* begin
-    member = {EDGE_AW{1'b0}};
+    sender_edge = {EDGE_AW{1'b0}};
+    sender_group = 8'd0;
+    sender_port = {PORTS{1'b0}};
     for (m = 0; m < EDGES; m = m + 1)
-        if (member_grant[m]) member = member | m[EDGE_AW-1:0];
+        if (sender[m]) begin
+            sender_edge = sender_edge | m[EDGE_AW-1:0];
+            sender_group = sender_group | group_of_reg[m];
+            sender_port = sender_port | port_has[m];
+        end
+    sender_is_child = (sender & child_reg) != {EDGES{1'b0}};
     case (chosen)
-        FRAME: edge_r = in_edge;
-        SEND: edge_r = in_batch ? member : send_edge;
-        default: edge_r = timer_due_edge;
+        FRAME: begin
+            edge_r = in_edge;
+            group_of_edge = in_group;
+        end
+        SEND: begin
+            edge_r = sender_edge;
+            group_of_edge = sender_group;
+        end
+        default: begin
+            edge_r = due_edge;
+            group_of_edge = due_group;
+        end
     endcase
 end
 
-assign idle = state_reg == RUN && empty && !in_batch && !any && want_reg == {EDGES{1'b0}};
+assign idle = runs && empty && !in_batch && !in_valid && !timer_due && !table_valid && want_reg == {EDGES{1'b0}};
 
 // ---------------------------------------------------------------------------------------------------------- requester
 function [31:0] rnr_wait(input [4:0] code);
@@ -417,8 +547,7 @@ endfunction
 
 // ------------------------------------------------------------------------------------ S: responder (spec section 7.3)
 wire [31:0] imm_s = in_s[IN_IMM_LSB +: IN_IMM_WIDTH];
-wire [23:0] expected_s = rc_s[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH];
-wire [23:0] distance = number_s - expected_s;
+`EPIC_CUT(cut_distance, distance, 24, number_s - expected_s)
 wire [13:0] in_bytes_s = in_s[IN_BYTES_LSB +: IN_BYTES_WIDTH];
 wire [3:0]  datatype = imm_s[IMMDT_DATATYPE_LSB +: IMMDT_DATATYPE_WIDTH];
 wire        opaque = imm_s[IMMDT_ERR_LSB]
@@ -445,7 +574,7 @@ reg  [RC_W-1:0]     rc_d;
 reg  [C_W-1:0]      conf_d, conf_a;
 reg  [GROUP_W-1:0]  grp_d, grp_a;
 reg  [TIMERS_W-1:0] timers_d;
-reg  [23:0]         newest_d;
+reg  [23:0]         after_newest_d;
 reg                 last_d, last_a;  // of a batch
 
 wire [23:0] passed = progress_d[23:0];
@@ -464,31 +593,34 @@ wire        is_ack = in_d[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_ACK;
 wire        is_none = what_d == FRAME && in_d[IN_KIND_LSB +: IN_KIND_WIDTH] == IN_NONE;
 wire        is_data = what_d == FRAME && !is_none && !is_ack;
 // Only an edge's own event puts it in error, so this is so in A too.
-wire        dead = failed_reg[edge_d] || (!is_none && role_d == ROLE_NONE);
-wire [23:0] ahead = rc_d[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH] - passed;
+`EPIC_CUT(cut_dead, dead, 1, failed_reg[edge_d] || (!is_none && role_d == ROLE_NONE))
+`EPIC_CUT(cut_ahead, ahead, 24, rc_d[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH] - passed)
+`EPIC_CUT(cut_open, open, 1, passed != completed)
 
-reg       accept;
+reg       accepts;
 reg [7:0] outcome;
 always @* begin
-    accept = 1'b0;
+    accepts = 1'b0;
     if (duplicate_d) outcome = COUNTER_RX_DUPLICATE;
     else if (gap_d) outcome = COUNTER_RX_OUT_OF_ORDER;
     else if (oversize_d) outcome = COUNTER_DROP_OVERSIZE;
     else if (from_parent) begin
-        accept = passed != completed;
-        outcome = accept ? COUNTER_RX_RESULT : COUNTER_DROP_UNEXPECTED;
+        accepts = open;
+        outcome = accepts ? COUNTER_RX_RESULT : COUNTER_DROP_UNEXPECTED;
     end
     else if (part_d) outcome = COUNTER_DROP_ELEMENT;
     else begin
-        accept = ahead < {8'd0, window};
-        outcome = accept ? COUNTER_RX_CONTRIBUTION : COUNTER_DROP_WINDOW;
+        accepts = ahead < {8'd0, window};
+        outcome = accepts ? COUNTER_RX_CONTRIBUTION : COUNTER_DROP_WINDOW;
     end
 end
+`EPIC_CUT(cut_accept, accept, 1, accepts)
+`EPIC_CUT(cut_outcome, outcome_d, 8, outcome)
 
 // A packet for another child than the batch's first one is sent when it is the same packet.
 reg  [23:0] batch_cell_reg;
 wire [23:0] cur = rc_d[RC_CUR_LSB +: RC_CUR_WIDTH];
-wire        left_out = what_d == SEND && !first_d && (!wanted_d || cur != batch_cell_reg);
+`EPIC_CUT(cut_left_out, left_out, 1, what_d == SEND && !first_d && (!wanted_d || cur != batch_cell_reg))
 
 reg [2:0] rc_event;
 always @* begin
@@ -506,20 +638,20 @@ always @* begin
 end
 
 wire [RC_W-1:0] rc_next;
-wire            rc_failed, rc_unknown, rc_running;
+wire            rc_failed, rc_unknown, rc_running, rc_wants;
 wire [31:0]     deadline = rc_d[RC_DEADLINE_LSB +: RC_DEADLINE_WIDTH];
-wire [31:0]     late = now - deadline;
+wire [31:0]     late = time_now - deadline;
 wire            timer_runs = rc_d[RC_PAUSED_LSB] || rc_d[RC_UNA_LSB +: RC_UNA_WIDTH] != cur;
-wire            really_due = timer_runs && !late[31];
-epic_m2_requester requester (
-    .state(rc_d), .next(next), .timers(timers_d), .now(now),
-    .rc_event(what_d == FRAME && !is_ack && !accept ? RC_NOTHING
-        : what_d == TIMER && !really_due ? RC_NOTHING : rc_event),
+`EPIC_CUT(cut_due, really_due, 1, timer_runs && !late[31])
+epic_m2_requester #(.CUT(CUT)) requester (
+    .clk(clk), .step(step),
+    .state(rc_d), .next(next), .timers(timers_d), .now(time_now),
+    .rc_event(rc_event), .happens(what_d == FRAME ? is_ack || accept : what_d != TIMER || really_due),
     // An implicit acknowledgement is of all before: EPIC-M2-10, EPIC-M2-11.
-    .number(is_ack ? number : newest_d + 24'd1),
+    .number(is_ack ? number : after_newest_d),
     .rnr_wait(rnr_wait(syndrome[4:0])),
     .once(once), .first_sent(first_sent),
-    .next_state(rc_next), .failed(rc_failed), .unknown(rc_unknown), .running(rc_running)
+    .next_state(rc_next), .failed(rc_failed), .unknown(rc_unknown), .running(rc_running), .wants(rc_wants)
 );
 
 // --------------------------------------------------------------------------------------------------------------- cell
@@ -531,8 +663,10 @@ wire [31:0]         cell_held, cell_out_imm, record_held, record_other;
 wire [13:0]         cell_bytes, cell_out_bytes, cell_kept_bytes, record_held_bytes, record_other_bytes;
 wire                cell_err, cell_record, cell_ce, cell_full, cell_poisoned, cell_make;
 wire [3:0]          cell_op;
-epic_m2_cell #(.CHILDREN(CHILDREN)) cell_value (
-    .fresh(!agg_d[A_LIVE] || agg_d[A_CELL +: 24] != number),
+`EPIC_CUT(cut_fresh, fresh, 1, !agg_d[A_LIVE] || agg_d[A_CELL +: 24] != number)
+epic_m2_cell #(.CHILDREN(CHILDREN), .CUT(CUT)) cell_value (
+    .clk(clk), .step(step),
+    .fresh(fresh),
     .bitmap(agg_d[A_BITMAP +: CHILDREN]), .held(agg_d[A_HELD +: 32]), .bytes(agg_d[A_BYTES +: 14]), .err(agg_d[A_ERR]),
     .has_record(agg_d[A_RECORD]), .congested(agg_d[A_CE]),
     .child_bit(child_bit), .all_children(all_children), .imm(imm), .in_bytes(in_bytes), .in_congested(in_d[IN_CE_LSB]),
@@ -555,11 +689,26 @@ wire [31:0] agg_imm = agg_d[A_HELD +: 32] | (agg_d[A_ERR] ? 32'd1 << IMMDT_ERR_L
     | (agg_bytes == 14'd0 ? NULL_BIT : 32'd0);
 
 // ------------------------------------------------------------------------------------------------ A: what comes of it
-reg [RC_W-1:0]   rc_a;
-reg              failed_a, unknown_a, running_a;
+// The requester has a stage of its own, if it is cut.
+localparam REQUESTER_W = RC_W + 4;
+wire [REQUESTER_W-1:0] requested = {rc_next, rc_failed, rc_unknown, rc_running, rc_wants};
+wire [REQUESTER_W-1:0] requested_a;
+generate
+    if (CUT != 0) begin : g_requester
+        assign requested_a = requested;
+    end
+    else begin : g_requester_stage
+        reg [REQUESTER_W-1:0] requested_reg;
+        always @(posedge clk) if (step) requested_reg <= requested;
+        assign requested_a = requested_reg;
+    end
+endgenerate
+wire [RC_W-1:0]  rc_a;
+wire             failed_a, unknown_a, running_a;
+wire             wants_a;     // after the event the edge has something to send
+assign {rc_a, failed_a, unknown_a, running_a, wants_a} = requested_a;
 reg              poisoned_a;
 reg [MOVE_W-1:0] move_a;
-reg              wants_a;     // after the event the edge has something to send
 reg              accept_a, contributes_a, takes_result_a, completes_a, publishes_a, dead_a, left_out_a;
 reg [7:0]        outcome_a;
 reg [2:0]        rc_event_a;
@@ -579,13 +728,15 @@ wire [63:0]        child_wide_a = 64'd1 << conf_a[C_CHILD +: 6];
 
 // The packet as this child may see it (EPIC-E-06).
 wire [31:0] out_imm = out_a[B_IMM +: 32];
-wire        suppressed = !to_parent
+wire        suppresses = !to_parent
     && out_imm[IMMDT_PRIMITIVE_LSB +: IMMDT_PRIMITIVE_WIDTH] == PRIMITIVE_REDUCE
     && !out_imm[IMMDT_NULL_LSB] && !out_imm[IMMDT_ERR_LSB]
     && !(({16'd0, out_imm[IMMDT_RANK_LSB +: IMMDT_RANK_WIDTH]} < RANKS)
         && (below & child_wide_a[CHILDREN-1:0]) != {CHILDREN{1'b0}});
+`EPIC_CUT(cut_suppressed, suppressed, 1, suppresses)
+`EPIC_CUT(cut_has_bytes, has_bytes, 1, out_a[B_BYTES +: 14] != 14'd0)
 wire [13:0] send_bytes = suppressed ? 14'd0 : out_a[B_BYTES +: 14];
-wire        has_payload = send_bytes != 14'd0;
+wire        has_payload = has_bytes && !suppressed;
 wire        sends = what_a == SEND && !left_out_a;
 // The pass of the data for a batch: its slot and length are those of the first.
 reg  [PORTS-1:0]  payload_ports_reg;
@@ -598,24 +749,32 @@ wire       answers = is_data_a && !dead_a && (duplicate_a || (gap_a && !rc_a[RC_
     || (accept_a && in_a[IN_ACKREQ_LSB]));
 wire       nak = gap_a;
 wire [23:0] expected = rc_a[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH];  // the requester leaves it as it was
-wire [23:0] acknowledged = accept_a ? expected + 24'd1 : expected;
+`EPIC_CUT(cut_acknowledged, acknowledged, 24, expected + {23'd0, accept_a})
+`EPIC_CUT(cut_psn_sent, psn_sent, 24, psn_tx + sent_number_a)
+`EPIC_CUT(cut_psn_acknowledged, psn_acknowledged, 24, psn_rx + acknowledged - {23'd0, !nak})
 wire       drains = in_a[IN_HAS_BEATS_LSB] && !takes;
-wire       moves = takes && (move_a[MOVE_IN_BYTES_LSB +: 14] != 14'd0 || move_a[MOVE_OUT_BYTES_LSB +: 14] != 14'd0);
-wire       needs_move = frame_a ? drains || moves : orders;
-assign     act = valid_a && (!needs_move || move_ready);
-wire       act_frame = act && frame_a;
-wire       changes_rc = act && !is_none_a && !dead_a && !left_out_a;
-assign     step = !valid_a || act;
+`EPIC_CUT(cut_moves, moves, 1,
+    takes && (move_a[MOVE_IN_BYTES_LSB +: 14] != 14'd0 || move_a[MOVE_OUT_BYTES_LSB +: 14] != 14'd0))
+assign     needs_move = frame_a ? drains || moves : orders;
+`EPIC_CUT(cut_changes, changes, 1, !is_none_a && !dead_a && !left_out_a)
+wire       changes_rc = act && changes;
 
-wire             has_room = (job_room & port_bit) != {PORTS{1'b0}};
+// Whom a packet or an acknowledgement is for.
+`EPIC_CUT(cut_packet_for, packet_for, PORTS, sends ? port_bit : {PORTS{1'b0}})
+`EPIC_CUT(cut_ordered_for, ordered_for, PORTS, orders ? payload_ports : {PORTS{1'b0}})
+`EPIC_CUT(cut_answer_for, answer_for, PORTS, answers ? port_bit : {PORTS{1'b0}})
+wire             has_room = (job_room & answer_for) != {PORTS{1'b0}};
 
 // A new edge's timeout.
 wire [31:0] t_initial = timers_s[TIMERS_INITIAL_LSB +: TIMERS_INITIAL_WIDTH];
 wire [31:0] t_min = timers_s[TIMERS_MIN_LSB +: TIMERS_MIN_WIDTH];
 wire [31:0] t_max = timers_s[TIMERS_MAX_LSB +: TIMERS_MAX_WIDTH];
-wire [31:0] t_low = t_initial < t_min ? t_min : t_initial;
-wire [31:0] initial_timeout = t_low > t_max ? t_max : t_low;
+`EPIC_CUT(cut_low, t_low, 32, t_initial < t_min ? t_min : t_initial)
+`EPIC_CUT(cut_initial, initial_timeout, 32, t_low > t_max ? t_max : t_low)
 
+reg [MOVE_W-1:0] move_now;
+reg [JOB_W-1:0]  job_now;
+reg [7:0]        outcome_now, send_now;
 always @* begin
     rc_write = changes_rc;
     rc_write_data = rc_a;
@@ -634,123 +793,136 @@ always @* begin
     timer_write = changes_rc || table_edge;
     timer_armed = changes_rc && running_a;
     timer_deadline = rc_a[RC_DEADLINE_LSB +: RC_DEADLINE_WIDTH];
-    sent_write = act && sends;
+    sent_write = act && packet_for != {PORTS{1'b0}};
 
-    progress_write = act && (completes_a || publishes_a);
+    progress_write = act && progresses;
     progress_data = {progress_a[47:24] + {23'd0, completes_a}, progress_a[23:0] + {23'd0, publishes_a}};
     agg_write = act && contributes_a;
     bcast_write = act && publishes_a;
 
     // Moves: a frame's, or the one for all that a packet is sent to.
-    move_valid = valid_a && needs_move;
-    move_data = move_a;
-    ordered = {PORTS{1'b0}};
+    move_now = move_a;
+    ordered = act ? ordered_for : {PORTS{1'b0}};
     if (frame_a) begin
-        move_data[MOVE_SRC_LSB +: MOVE_SRC_WIDTH] = in_a[IN_PORT_LSB +: IN_PORT_WIDTH];
+        move_now[MOVE_SRC_LSB +: MOVE_SRC_WIDTH] = in_a[IN_PORT_LSB +: IN_PORT_WIDTH];
         if (!takes) begin
-            move_data[MOVE_IN_BYTES_LSB +: 14] = in_a[IN_BYTES_LSB +: IN_BYTES_WIDTH];
-            move_data[MOVE_OUT_BYTES_LSB +: 14] = 14'd0;
+            move_now[MOVE_IN_BYTES_LSB +: 14] = in_a[IN_BYTES_LSB +: IN_BYTES_WIDTH];
+            move_now[MOVE_OUT_BYTES_LSB +: 14] = 14'd0;
         end
     end
     else begin
-        if (!first_a) move_data = batch_move_reg;
-        move_data[MOVE_PORTS_LSB +: PORTS] = payload_ports;
-        if (act && orders) ordered = payload_ports;
+        if (!first_a) move_now = batch_move_reg;
+        move_now[MOVE_PORTS_LSB +: PORTS] = payload_ports;
     end
 
     // Jobs.
-    job = {PORTS{1'b0}};
-    job_failed = {PORTS{1'b0}};
-    job_data = {JOB_W{1'b0}};
-    job_data[JOB_EDGE_LSB +: EDGE_AW] = edge_a;
+    job = act ? packet_for | (answer_for & job_room) : {PORTS{1'b0}};
+    job_failed = act ? answer_for & ~job_room : {PORTS{1'b0}};
+    job_now = {JOB_W{1'b0}};
+    job_now[JOB_EDGE_LSB +: EDGE_AW] = edge_a;
     if (what_a == SEND) begin
-        if (act && sends) job = port_bit;
-        job_data[JOB_OPCODE_LSB +: JOB_OPCODE_WIDTH] = OPCODE_SEND_ONLY_IMM;
-        job_data[JOB_PSN_LSB +: JOB_PSN_WIDTH] = psn_tx + sent_number_a;
-        job_data[JOB_ACKREQ_LSB] = 1'b1;
-        job_data[JOB_CE_LSB] = out_a[B_CE] && grp_a[GROUP_ECN_LSB];
-        job_data[JOB_HAS_PAYLOAD_LSB] = has_payload;
-        job_data[JOB_PAYLOAD_BYTES_LSB +: JOB_PAYLOAD_BYTES_WIDTH] = send_bytes;
-        job_data[JOB_IMM_LSB +: JOB_IMM_WIDTH] = out_imm | (suppressed ? NULL_BIT : 32'd0);
+        job_now[JOB_OPCODE_LSB +: JOB_OPCODE_WIDTH] = OPCODE_SEND_ONLY_IMM;
+        job_now[JOB_PSN_LSB +: JOB_PSN_WIDTH] = psn_sent;
+        job_now[JOB_ACKREQ_LSB] = 1'b1;
+        job_now[JOB_CE_LSB] = out_a[B_CE] && grp_a[GROUP_ECN_LSB];
+        job_now[JOB_HAS_PAYLOAD_LSB] = has_payload;
+        job_now[JOB_PAYLOAD_BYTES_LSB +: JOB_PAYLOAD_BYTES_WIDTH] = send_bytes;
+        job_now[JOB_IMM_LSB +: JOB_IMM_WIDTH] = out_imm | (suppressed ? NULL_BIT : 32'd0);
     end
     else begin
-        if (act && answers) begin
-            job = has_room ? port_bit : {PORTS{1'b0}};
-            job_failed = has_room ? {PORTS{1'b0}} : port_bit;
-        end
-        job_data[JOB_OPCODE_LSB +: JOB_OPCODE_WIDTH] = OPCODE_ACK;
-        job_data[JOB_PSN_LSB +: JOB_PSN_WIDTH] = psn_rx + acknowledged - {23'd0, !nak};
-        job_data[JOB_IMM_LSB +: JOB_IMM_WIDTH] = {nak ? SYNDROME_NAK | NAK_PSN_SEQUENCE_ERROR : SYNDROME_ACK | CREDITS,
+        job_now[JOB_OPCODE_LSB +: JOB_OPCODE_WIDTH] = OPCODE_ACK;
+        job_now[JOB_PSN_LSB +: JOB_PSN_WIDTH] = psn_acknowledged;
+        job_now[JOB_IMM_LSB +: JOB_IMM_WIDTH] = {nak ? SYNDROME_NAK | NAK_PSN_SEQUENCE_ERROR : SYNDROME_ACK | CREDITS,
             acknowledged};
     end
 
     // Counters: the outcome of a frame, or that a packet is sent again; and what comes of it.
-    count_frame = act_frame;
-    count_ce = act_frame && in_a[IN_CE_LSB];
-    count_completed = act && completes_a;
-    count_poisoned = act && contributes_a && poisoned_a;
-    count_outcome = act && sends && !sent_first_a;
-    count_outcome_index = COUNTER_TX_RETRANSMISSION;
+    outcome_now = COUNTER_TX_RETRANSMISSION;
     if (frame_a) begin
-        count_outcome = act;
-        if (is_none_a) begin
-            count_outcome = act && in_a[IN_REASON_LSB +: IN_REASON_WIDTH] != COUNTERS;
-            count_outcome_index = in_a[IN_REASON_LSB +: IN_REASON_WIDTH];
-        end
-        else if (role == ROLE_NONE) count_outcome_index = COUNTER_DROP_UNKNOWN_QPN;
-        else if (dead_a) count_outcome_index = COUNTER_DROP_EDGE_ERROR;
-        else if (!is_ack_a) count_outcome_index = outcome_a;
-        else if (unknown_a) count_outcome_index = COUNTER_DROP_UNEXPECTED;
-        else if (rc_event_a == RC_ACK) count_outcome_index = COUNTER_RX_ACK;
-        else if (rc_event_a == RC_RNR) count_outcome_index = COUNTER_RX_RNR_NAK;
-        else count_outcome_index = COUNTER_RX_NAK;
+        if (is_none_a) outcome_now = in_a[IN_REASON_LSB +: IN_REASON_WIDTH];
+        else if (role == ROLE_NONE) outcome_now = COUNTER_DROP_UNKNOWN_QPN;
+        else if (dead_a) outcome_now = COUNTER_DROP_EDGE_ERROR;
+        else if (!is_ack_a) outcome_now = outcome_a;
+        else if (unknown_a) outcome_now = COUNTER_DROP_UNEXPECTED;
+        else if (rc_event_a == RC_ACK) outcome_now = COUNTER_RX_ACK;
+        else if (rc_event_a == RC_RNR) outcome_now = COUNTER_RX_RNR_NAK;
+        else outcome_now = COUNTER_RX_NAK;
     end
-    count_send = act && (what_a == SEND ? sends && sent_first_a : (answers && has_room) || (changes_rc && failed_a));
-    count_send_index = what_a == SEND ? (to_parent ? COUNTER_TX_PARTIAL : COUNTER_TX_RESULT)
+    send_now = what_a == SEND ? (to_parent ? COUNTER_TX_PARTIAL : COUNTER_TX_RESULT)
         : answers ? (nak ? COUNTER_TX_NAK : COUNTER_TX_ACK) : COUNTER_EDGE_ERRORS;
+    count_frame = act && counts_frame;
+    count_ce = act && counts_ce;
+    count_completed = act && completes_a;
+    count_poisoned = act && counts_poisoned;
+    count_outcome = act && counts_outcome;
+    count_send = act && (counts_send || has_room);
 end
+`EPIC_CUT(cut_counts_frame, counts_frame, 1, frame_a)
+`EPIC_CUT(cut_counts_ce, counts_ce, 1, frame_a && in_a[IN_CE_LSB])
+`EPIC_CUT(cut_counts_poisoned, counts_poisoned, 1, contributes_a && poisoned_a)
+`EPIC_CUT(cut_counts_outcome, counts_outcome, 1, frame_a ? !is_none_a || in_a[IN_REASON_LSB +: IN_REASON_WIDTH] != COUNTERS
+    : sends && !sent_first_a)
+`EPIC_CUT(cut_counts_send, counts_send, 1, what_a == SEND ? sends && sent_first_a : !answers && changes && failed_a)
+`EPIC_CUT(cut_move, move_cut, MOVE_W, move_now)
+`EPIC_CUT(cut_job, job_cut, JOB_W, job_now)
+`EPIC_CUT(cut_outcome_index, outcome_cut, 8, outcome_now)
+`EPIC_CUT(cut_send_index, send_cut, 8, send_now)
+assign move_data = move_cut;
+assign job_data = job_cut;
+assign count_outcome_index = outcome_cut;
+assign count_send_index = send_cut;
 
 assign timer_edge = edge_written;
 assign table_ready = command_end;
-assign table_edge = command_end && table_op == TABLE_EDGE;
+assign table_edge = step && is_edge;
 
 // ------------------------------------------------------------------------------------------------------ the sequence
 // What concerns all edges at once.
 wire [EDGE_AW-1:0] parent_edge = grp_a[GROUP_PARENT_EDGE_LSB +: EDGE_AW];
+`EPIC_CUT(cut_bit_a, bit_a, EDGES, bit_of(edge_a))
+`EPIC_CUT(cut_bit_new, bit_new, EDGES, writes_edge ? bit_of(table_index[EDGE_AW-1:0]) : {EDGES{1'b0}})
+`EPIC_CUT(cut_parent_bit, parent_bit, EDGES, bit_of(parent_edge))
+reg  [EDGES-1:0]   children_now;  // that a result is for
 integer i;
+always @* begin
+    for (i = 0; i < EDGES; i = i + 1)
+        children_now[i] = child_reg[i] && group_of_reg[i] == conf_a[C_GROUP +: 8];
+end
+`EPIC_CUT(cut_children, children, EDGES, children_now)
+wire [EDGES-1:0]   may_want = ~failed_reg & ~(rc_a[RC_PAUSED_LSB] ? paused_reg | bit_a : paused_reg & ~bit_a);
+`EPIC_CUT(cut_woken, woken, EDGES, (publishes_a ? children & may_want : {EDGES{1'b0}})
+    | (completes_a && !grp_a[GROUP_ROOT_LSB] ? parent_bit & ~failed_reg & ~paused_reg : {EDGES{1'b0}}))
 always @(posedge clk) begin
-    if (changes_rc) begin
-        want_reg[edge_a] <= wants_a;
-        paused_reg[edge_a] <= rc_a[RC_PAUSED_LSB];
-        if (failed_a) failed_reg[edge_a] <= 1'b1;
-    end
-    if (act && publishes_a)
-        for (i = 0; i < EDGES; i = i + 1)
-            if (child_reg[i] && group_of_reg[i] == conf_a[C_GROUP +: 8] && !failed_reg[i]
-                && !(edge_a == i[EDGE_AW-1:0] ? rc_a[RC_PAUSED_LSB] : paused_reg[i])) want_reg[i] <= 1'b1;
-    if (act && completes_a && !grp_a[GROUP_ROOT_LSB] && !failed_reg[parent_edge] && !paused_reg[parent_edge])
-        want_reg[parent_edge] <= 1'b1;
-    if (act) busy_reg[edge_a] <= 1'b0;
-    if (choose) busy_reg[edge_r] <= 1'b1;
-    if (table_edge) begin
-        child_reg[edge_written] <= config_new[C_ROLE +: 2] == ROLE_HOST || config_new[C_ROLE +: 2] == ROLE_ENGINE;
-        group_of_reg[edge_written] <= config_new[C_GROUP +: 8];
-        port_of_reg[edge_written] <= config_new[C_PORT +: PORT_AW];
-        want_reg[edge_written] <= 1'b0;
-        failed_reg[edge_written] <= 1'b0;
-        paused_reg[edge_written] <= 1'b0;
+    for (i = 0; i < EDGES; i = i + 1) begin
+        if (changes_rc && bit_a[i]) begin
+            want_reg[i] <= wants_a;
+            paused_reg[i] <= rc_a[RC_PAUSED_LSB];
+            if (failed_a) failed_reg[i] <= 1'b1;
+        end
+        if (act && woken[i]) want_reg[i] <= 1'b1;
+        if (act && bit_a[i]) busy_reg[i] <= 1'b0;
+        if (choose && bit_r[i]) busy_reg[i] <= 1'b1;
+        if (step && bit_new[i]) begin
+            child_reg[i] <= config_new[C_ROLE +: 2] == ROLE_HOST || config_new[C_ROLE +: 2] == ROLE_ENGINE;
+            group_of_reg[i] <= config_new[C_GROUP +: 8];
+            port_of_reg[i] <= config_new[C_PORT +: PORT_AW];
+            want_reg[i] <= 1'b0;
+            failed_reg[i] <= 1'b0;
+            paused_reg[i] <= 1'b0;
+        end
     end
     // Those of other groups are in no batch, and are forgotten with its end.
-    if (!in_batch) batch_reg <= {EDGES{1'b0}};
+    if (step && !in_batch) batch_reg <= {EDGES{1'b0}};
     if (choose && chosen == SEND) begin
-        // Of a batch one edge a port.
         if (!in_batch) begin
-            batch_reg <= child_reg[send_edge] ? ready_to_send & child_reg & ~send_grant : {EDGES{1'b0}};
-            batch_group_reg <= group_of_reg[send_edge];
+            batch_reg <= sender_is_child ? ready & child_reg & ~sender : {EDGES{1'b0}};
+            batch_group_reg <= sender_group;
+            served_reg <= sender_port;
         end
-        else batch_reg <= batch_reg & ~member_grant;
-        for (i = 0; i < EDGES; i = i + 1)
-            if (port_of_reg[i] == port_r) batch_reg[i] <= 1'b0;
+        else begin
+            batch_reg <= batch_reg & ~sender;
+            served_reg <= served_reg | sender_port;
+        end
     end
     if (rst) begin
         child_reg <= {EDGES{1'b0}};
@@ -771,9 +943,11 @@ always @(posedge clk) begin
         group_s <= group_r;
         in_s <= in_data;
         first_s <= !in_batch;
-        wanted_s <= want_reg[edge_r];
-        rc_late_s <= rc_write && edge_a == edge_r;
-        progress_late_s <= progress_write && group_a == group_r;
+        wanted_s <= (sender & want_reg) != {EDGES{1'b0}};
+        rc_wrote_reg <= rc_write;
+        rc_edge_reg <= edge_a;
+        progress_wrote_reg <= progress_write;
+        progress_group_reg <= group_a;
 
         valid_d <= valid_s;
         what_d <= what_s;
@@ -788,12 +962,12 @@ always @(posedge clk) begin
         conf_d <= conf_s;
         grp_d <= grp_s;
         timers_d <= timers_s;
-        newest_d <= newest_s;
+        after_newest_d <= newest_s + 24'd1;
         duplicate_d <= distance[23];
         gap_d <= !distance[23] && distance != 24'd0;
-        oversize_d <= in_bytes_s > grp_s[GROUP_PAYLOAD_BYTES_LSB +: GROUP_PAYLOAD_BYTES_WIDTH];
+        oversize_d <= in_bytes_s > largest_s;
         part_d <= part;
-        progress_of_d <= progress_write && group_a == group_s ? progress_data : progress_s;
+        progress_of_d <= makes_progress && group_a == group_s ? progress_data : progress_s;
         agg_late_d <= agg_write && slot_a == slot_s;
         bcast_late_d <= bcast_write && slot_a == slot_s;
 
@@ -808,11 +982,6 @@ always @(posedge clk) begin
         conf_a <= conf_d;
         grp_a <= grp_d;
         progress_a <= progress_d;
-        rc_a <= rc_next;
-        failed_a <= rc_failed;
-        unknown_a <= rc_unknown;
-        running_a <= rc_running;
-        wants_a <= !rc_failed && !rc_next[RC_PAUSED_LSB] && rc_next[RC_CUR_LSB +: RC_CUR_WIDTH] != next;
         rc_event_a <= rc_event;
         sent_number_a <= cur;
         sent_first_a <= cur == rc_d[RC_HIGH_LSB +: RC_HIGH_WIDTH];
@@ -821,7 +990,7 @@ always @(posedge clk) begin
         accept_a <= accept;
         duplicate_a <= duplicate_d;
         gap_a <= gap_d;
-        outcome_a <= outcome;
+        outcome_a <= outcome_d;
         dead_a <= dead;
         contributes_a <= contributes_d;
         takes_result_a <= takes_result_d;
@@ -886,10 +1055,11 @@ always @(posedge clk) begin
     end
 end
 
-wire [23:0] slot_age = agg_read[A_CELL +: 24] - progress_read[23:0];
+wire [23:0] slot_distance = agg_read[A_CELL +: 24] - progress_read[23:0];
+`EPIC_CUT(cut_slot_age, slot_age, 1, slot_distance[23])
 always @(posedge clk) begin
     if ((choose && !in_batch) || obeys) turn_reg <= chosen;
-    case (state_reg)
+    if (step) case (state_reg)
         RUN: if (obeys) state_reg <= COMMAND;
         COMMAND: state_reg <= COMMAND_READ;
         COMMAND_READ: begin
@@ -897,7 +1067,7 @@ always @(posedge clk) begin
             if (table_op == TABLE_EDGE_READ) slot_done <= failed_reg[table_index[EDGE_AW-1:0]];
             if (table_op == TABLE_SLOT_READ) begin
                 slot_live <= agg_read[A_LIVE];
-                slot_done <= slot_age[23];
+                slot_done <= slot_age;
                 slot_cell <= agg_read[A_CELL +: 24];
                 slot_bitmap <= 64'd0;
                 slot_bitmap[CHILDREN-1:0] <= agg_read[A_BITMAP +: CHILDREN];
@@ -912,7 +1082,7 @@ always @(posedge clk) begin
 end
 // Parts of records and sums that carry nothing here.
 wire unused = &{1'b0, table_index, table_data, conf_s, conf_d, conf_a, grp_d, grp_a, in_s, in_d, in_a, cell_s, slot_wide, rank,
-    late, child_wide, child_wide_a, port_wide, slot_age, newest_s, in_data, group_of_edge, sent_number_a};
+    late, child_wide, child_wide_a, port_wide, slot_distance, newest_s, in_data, group_of_edge, sent_number_a};
 
 endmodule
 

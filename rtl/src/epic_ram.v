@@ -1,4 +1,5 @@
-// Memory with one write port and one read port, read synchronously: block or distributed RAM, as the tools choose. A read
+// Memory with one write port and one read port, read synchronously: block or distributed RAM, as the tools choose, or with
+// BLOCK = 1 block RAM, whose address goes to few places, however wide it is. A read
 // in the cycle of a write to the same address gives the old word, or with ANY = 1 any word. Where block RAM does not promise
 // the old one, that saves what makes it so: a delayed write, and a multiplexer behind the RAM's late output.
 
@@ -10,6 +11,9 @@ module epic_ram #(
     parameter WIDTH = 32,
     parameter DEPTH = 16,
     parameter ANY = 0,
+    /* verilator lint_off UNUSEDPARAM */
+    parameter BLOCK = 0,
+    /* verilator lint_on UNUSEDPARAM */
     parameter ADDR_W = $clog2(DEPTH)
 ) (
     input  wire              clk,
@@ -24,6 +28,9 @@ module epic_ram #(
 `EPIC_CHECK(g_check_depth, DEPTH >= 2 && (1 << ADDR_W) >= DEPTH,
     ("epic_ram: DEPTH is %0d, expected 2 or more and ADDR_W to fit", DEPTH))
 
+`ifdef SYNTHESIS
+(* ram_style = BLOCK != 0 ? "block" : "auto" *)
+`endif
 reg [WIDTH-1:0] words [0:DEPTH-1];
 
 `ifndef SYNTHESIS

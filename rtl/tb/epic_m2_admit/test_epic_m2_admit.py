@@ -19,7 +19,7 @@ from epic_testbed.rtl.tables import TYPES_2
 
 BENCH = Bench(
     top="epic_m2_admit",
-    sources=("epic_m2_admit.v", "epic_edge_table.v", "epic_arbiter.v", "epic_ram.v"),
+    sources=("epic_m2_admit.v", "epic_edge_table.v", "epic_slice.v", "epic_arbiter.v", "epic_ram.v"),
     small=(
         (ICARUS, {"PORTS": 2, "EDGES": 8, "MTU": 64}),
         (VERILATOR, {"PORTS": 4, "EDGES": 32, "MTU": 1024}),

@@ -18,7 +18,7 @@ from epic_spec.tables import Datatype, Operator, Primitive
 
 BENCH = Bench(
     top="epic_m2_cell",
-    sources=("epic_m2_cell.v",),
+    sources=("epic_m2_cell.v", "epic_cut.v"),
     small=((ICARUS, {"CHILDREN": 3}), (VERILATOR, {"CHILDREN": 8})),
     configurations=((ICARUS, {"CHILDREN": 1}), (VERILATOR, {"CHILDREN": 64})),
 )

@@ -66,6 +66,8 @@ RANKS = parameter("RANKS", 64)
 WINDOW = parameter("WINDOW", 8)
 BYTES = WIDTH // 8
 CLOCK_MHZ = parameter("CLOCK_MHZ", 100)
+CYCLES = parameter("CYCLES", 4)
+QUIET = 60 * CYCLES  # cycles in which something comes or goes, if there is anything to do
 TIMEOUT_US = 50_000  # of every group, without adaption: microseconds of both clocks are then the same
 
 virtual = cocotb.test(skip=CLOCK_MHZ != 0)
@@ -152,7 +154,8 @@ class TB:
             dut.send_ready.value = takes
             await RisingEdge(dut.clk)
             self.cycle += 1
-            met, used = int(dut.meta_ready.value), int(dut.payload_ready.value)
+            met = int(dut.meta_ready.value)
+            used = int(dut.payload_ready.value) & int(dut.payload_valid.value)
             jobs, beats = int(dut.job_valid.value) & ready, int(dut.send_valid.value) & takes
             if any(offered) or used or jobs or beats:
                 self.busy_until = self.cycle
@@ -201,7 +204,7 @@ class TB:
         nothing to do (from a JOB that is made to one that is seen it takes 2) or stands still."""
         self.busy_until = started = self.cycle
         idle = 0
-        while self.cycle - self.busy_until < (quiet or 60):
+        while self.cycle - self.busy_until < (quiet or QUIET):
             await RisingEdge(self.dut.clk)
             idle = 0 if any(self.metas) or self.dut.idle.value != 1 else idle + 1
             if idle == 8 and not quiet:
@@ -248,7 +251,7 @@ class TB:
         await self.command(*command("TABLE_TIME", 0, 1000 * milliseconds + 5, 1))
         for _ in range(2 * 16 + 20):
             await RisingEdge(self.dut.clk)
-        await self.settle(60)
+        await self.settle(QUIET)
         output = self.golden.poll(self.now)
         self.compare(output.sends)
 

@@ -22,7 +22,7 @@ from epic_testbed.rtl.tables import TYPES_2
 
 BENCH = Bench(
     top="epic_m2_requester",
-    sources=("epic_m2_requester.v", "epic_m2_rto.v"),
+    sources=("epic_m2_requester.v", "epic_m2_rto.v", "epic_cut.v"),
     small=((ICARUS, {}), (VERILATOR, {})),
     configurations=((ICARUS, {}), (VERILATOR, {})),
 )
@@ -81,7 +81,8 @@ class TB:
         dut.state.value = self.record.pack(**self.rc)
         dut.next.value = self.next & MASK
         dut.now.value, dut.number.value, dut.rnr_wait.value = self.now, number & MASK, wait
-        dut.rc_event.value, dut.once.value, dut.first_sent.value = EVENTS[name], once, sent
+        dut.rc_event.value, dut.happens.value = EVENTS[name], 1
+        dut.once.value, dut.first_sent.value = once, sent
         await Timer(1, "ns")
         self.rc = unpack(int(dut.next_state.value))
         self.unknown += int(dut.unknown.value)

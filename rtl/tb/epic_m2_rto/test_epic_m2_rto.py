@@ -13,7 +13,7 @@ from epic_models.reference.rto import RetransmissionTimeout
 
 BENCH = Bench(
     top="epic_m2_rto",
-    sources=("epic_m2_rto.v",),
+    sources=("epic_m2_rto.v", "epic_cut.v"),
     small=((ICARUS, {}),),
     configurations=((VERILATOR, {}),),
 )

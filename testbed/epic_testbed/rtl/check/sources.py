@@ -13,6 +13,7 @@ RTL = REPO / "rtl"
 SRC = RTL / "src"
 
 _MODULE = re.compile(r"^\s*module\s+(\w+)", re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*`include\s+"(\w+\.vh)"', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -46,8 +47,10 @@ def closure(tops: list[str], known: dict[str, Path]) -> list[Path]:
 
 
 def instances(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The known modules that the text of a file instantiates."""
-    text = _COMMENT.sub("", path.read_text())
+    """The known modules that the text of a file instantiates, itself or by a macro of what it includes."""
+    text = path.read_text()
+    included = (path.parent / name for name in _INCLUDE.findall(text))
+    text = _COMMENT.sub("", text + "".join(header.read_text() for header in included if header.is_file()))
     for name in known:
         if re.search(rf"\b{name}\s*(#\s*\(|\w+\s*\()", text) and not re.search(rf"\bmodule\s+{name}\b", text):
             yield name
