@@ -74,20 +74,27 @@ localparam [1:0]  CE = 2'b11;
 localparam integer LEAST_TOTAL = IMMDT_BYTE + 4 + 4 - IPV4_BYTE;
 localparam integer LEAST_UDP = IMMDT_BYTE + 4 + 4 - UDP_BYTE;
 
-// ---- Stage 1: the job is taken, its entry comes. While the stage waits, it asks for the same entry again.
+// ---- Stage 1: the job is taken, its entry comes in the next cycle. While the stage waits, it is kept here: to ask for it
+// again would make which entry is asked for depend on what is ready behind.
 
 reg             job_1_valid_reg;
 reg [JOB_W-1:0] job_1_reg;
 wire            ready_1;
 
 assign job_ready = ready_1;
-assign edge_index = ready_1 ? job_data[JOB_EDGE_LSB +: JOB_EDGE_WIDTH] : job_1_reg[JOB_EDGE_LSB +: JOB_EDGE_WIDTH];
+assign edge_index = job_data[JOB_EDGE_LSB +: JOB_EDGE_WIDTH];
+
+reg                 fresh_1_reg;
+reg [EDGE_TX_W-1:0] kept_1_reg;
+wire [EDGE_TX_W-1:0] entry_1 = fresh_1_reg ? edge_entry : kept_1_reg;
 
 always @(posedge clk) begin
     if (ready_1) begin
         job_1_valid_reg <= job_valid;
         job_1_reg <= job_data;
     end
+    fresh_1_reg <= ready_1;
+    if (fresh_1_reg) kept_1_reg <= edge_entry;
     if (rst) begin
         job_1_valid_reg <= 1'b0;
     end
@@ -102,8 +109,8 @@ wire [15:0]       udp_total_1 = {{(16 - SIZE_W) {1'b0}}, size_1} + (LEAST_UDP[15
 wire [15:0]       stream_1 = {{(16 - SIZE_W) {1'b0}}, size_1} + (16'd64 + BYTES[15:0] - 16'd1);
 /* verilator lint_on UNUSEDSIGNAL */
 wire [1:0]        ecn_1 = job_1_reg[JOB_CE_LSB] ? CE : ECT0;
-wire [31:0]       own_ip_1 = edge_entry[EDGE_OWN_IP_LSB +: 32];
-wire [31:0]       peer_ip_1 = edge_entry[EDGE_PEER_IP_LSB +: 32];
+wire [31:0]       own_ip_1 = entry_1[EDGE_OWN_IP_LSB +: 32];
+wire [31:0]       peer_ip_1 = entry_1[EDGE_PEER_IP_LSB +: 32];
 
 // ---- Stage 2: the header's 16-bit words but the length, added up to two; those that never vary are one number.
 
@@ -145,7 +152,7 @@ always @(posedge clk) begin
         ackreq_2_reg <= job_1_reg[JOB_ACKREQ_LSB];
         ecn_2_reg <= ecn_1;
         imm_2_reg <= job_1_reg[JOB_IMM_LSB +: JOB_IMM_WIDTH];
-        entry_2_reg <= edge_entry;
+        entry_2_reg <= entry_1;
         total_2_reg <= {total_1[15:2], 2'b00};
         udp_total_2_reg <= {udp_total_1[15:2], 2'b00};
         pad_2_reg <= -size_1[1:0];

@@ -19,6 +19,7 @@ module epic_mode2 #(
     parameter FP16 = 0,            // 1: lanes for FP16 and BF16, and payload stores of twice the width
     parameter LANE_LATENCY = FP16 != 0 ? 10 : FP32 != 0 ? 8 : 2,  // of epic_lanes
     parameter CLOCK_MHZ = 100,     // of clk; 0: virtual time, moved by TABLE_TIME
+    parameter CYCLES = 4,          // in which an event is decided: 4 and more, or 1 (for clocks of 20 MHz)
     parameter MACS = 16            // entries of the forwarding table
 ) (
     input  wire                      clk,
@@ -87,29 +88,24 @@ wire [31:0]  counter_value;
 genvar p;
 generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
-        epic_rx #(.DATA_W(DATA_W), .MTU(MTU)) rx (
+        epic_port #(.DATA_W(DATA_W), .MTU(MTU)) port (
             .clk(clk), .rst(rst), .forward(forward[p]),
             .s_axis_tdata(s_axis_tdata[DATA_W*p +: DATA_W]), .s_axis_tkeep(s_axis_tkeep[KEEP_W*p +: KEEP_W]),
             .s_axis_tvalid(s_axis_tvalid[p]), .s_axis_tready(s_axis_tready[p]), .s_axis_tlast(s_axis_tlast[p]),
             .s_axis_tuser(s_axis_tuser[p]),
+            .m_axis_tdata(m_axis_tdata[DATA_W*p +: DATA_W]), .m_axis_tkeep(m_axis_tkeep[KEEP_W*p +: KEEP_W]),
+            .m_axis_tvalid(m_axis_tvalid[p]), .m_axis_tready(m_axis_tready[p]), .m_axis_tlast(m_axis_tlast[p]),
             .meta_valid(meta_valid[p]), .meta_data(meta_data[META_W*p +: META_W]), .meta_ready(meta_ready[p]),
             .payload_valid(payload_valid[p]), .payload_data(payload_data[DATA_W*p +: DATA_W]),
             .payload_ready(payload_ready[p]),
-            .fwd_axis_tdata(in_tdata[DATA_W*p +: DATA_W]), .fwd_axis_tkeep(in_tkeep[KEEP_W*p +: KEEP_W]),
-            .fwd_axis_tvalid(in_tvalid[p]), .fwd_axis_tready(in_tready[p]), .fwd_axis_tlast(in_tlast[p]),
-            .overflow(overflow[p]), .bad_frame(bad_frame[p])
-        );
-        epic_tx #(.DATA_W(DATA_W), .MTU(MTU)) tx (
-            .clk(clk), .rst(rst),
             .job_valid(job_valid[p]), .job_data(job_data[JOB_W*p +: JOB_W]), .job_ready(job_ready[p]),
-            .payload_valid(send_valid[p]), .payload_data(send_data[DATA_W*p +: DATA_W]),
-            .payload_ready(send_ready[p]),
+            .send_valid(send_valid[p]), .send_data(send_data[DATA_W*p +: DATA_W]), .send_ready(send_ready[p]),
             .edge_index(edge_index[8*p +: 8]), .edge_entry(edge_entry[EDGE_TX_W*p +: EDGE_TX_W]),
-            .fwd_axis_tdata(out_tdata[DATA_W*p +: DATA_W]), .fwd_axis_tkeep(out_tkeep[KEEP_W*p +: KEEP_W]),
-            .fwd_axis_tvalid(out_tvalid[p]), .fwd_axis_tready(out_tready[p]), .fwd_axis_tlast(out_tlast[p]),
-            .m_axis_tdata(m_axis_tdata[DATA_W*p +: DATA_W]), .m_axis_tkeep(m_axis_tkeep[KEEP_W*p +: KEEP_W]),
-            .m_axis_tvalid(m_axis_tvalid[p]), .m_axis_tready(m_axis_tready[p]), .m_axis_tlast(m_axis_tlast[p]),
-            .sent(sent[p]), .forwarded(forwarded[p])
+            .in_axis_tdata(in_tdata[DATA_W*p +: DATA_W]), .in_axis_tkeep(in_tkeep[KEEP_W*p +: KEEP_W]),
+            .in_axis_tvalid(in_tvalid[p]), .in_axis_tready(in_tready[p]), .in_axis_tlast(in_tlast[p]),
+            .out_axis_tdata(out_tdata[DATA_W*p +: DATA_W]), .out_axis_tkeep(out_tkeep[KEEP_W*p +: KEEP_W]),
+            .out_axis_tvalid(out_tvalid[p]), .out_axis_tready(out_tready[p]), .out_axis_tlast(out_tlast[p]),
+            .overflow(overflow[p]), .bad_frame(bad_frame[p]), .sent(sent[p]), .forwarded(forwarded[p])
         );
     end
 endgenerate
@@ -127,7 +123,8 @@ epic_forward #(.DATA_W(DATA_W), .PORTS(PORTS), .MACS(MACS)) forwarding (
 
 epic_m2_core #(
     .DATA_W(DATA_W), .PORTS(PORTS), .MTU(MTU), .SLOTS(SLOTS), .EDGES(EDGES), .GROUPS(GROUPS), .CHILDREN(CHILDREN),
-    .WINDOW(WINDOW), .RANKS(RANKS), .FP32(FP32), .FP16(FP16), .LATENCY(LANE_LATENCY), .CLOCK_MHZ(CLOCK_MHZ)
+    .WINDOW(WINDOW), .RANKS(RANKS), .FP32(FP32), .FP16(FP16), .LATENCY(LANE_LATENCY), .CLOCK_MHZ(CLOCK_MHZ),
+    .CYCLES(CYCLES)
 ) core (
     .clk(clk), .rst(rst),
     .meta_valid(meta_valid), .meta_data(meta_data), .meta_ready(meta_ready),

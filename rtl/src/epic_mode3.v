@@ -94,31 +94,24 @@ wire [31:0]  counter_value;
 genvar p;
 generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
-        epic_rx #(
-            .DATA_W(DATA_W), .PAYLOAD_W(CORE_W), .MTU(MTU), .PAYLOAD_DEPTH(TAKE_DEPTH)
-        ) rx (
+        epic_port #(.DATA_W(DATA_W), .PAYLOAD_W(CORE_W), .MTU(MTU), .PAYLOAD_DEPTH(TAKE_DEPTH)) port (
             .clk(clk), .rst(rst), .forward(forward[p]),
             .s_axis_tdata(s_axis_tdata[DATA_W*p +: DATA_W]), .s_axis_tkeep(s_axis_tkeep[KEEP_W*p +: KEEP_W]),
             .s_axis_tvalid(s_axis_tvalid[p]), .s_axis_tready(s_axis_tready[p]), .s_axis_tlast(s_axis_tlast[p]),
             .s_axis_tuser(s_axis_tuser[p]),
+            .m_axis_tdata(m_axis_tdata[DATA_W*p +: DATA_W]), .m_axis_tkeep(m_axis_tkeep[KEEP_W*p +: KEEP_W]),
+            .m_axis_tvalid(m_axis_tvalid[p]), .m_axis_tready(m_axis_tready[p]), .m_axis_tlast(m_axis_tlast[p]),
             .meta_valid(meta_valid[p]), .meta_data(meta_data[META_W*p +: META_W]), .meta_ready(meta_ready[p]),
             .payload_valid(payload_valid[p]), .payload_data(payload_data[CORE_W*p +: CORE_W]),
             .payload_ready(payload_ready[p]),
-            .fwd_axis_tdata(in_tdata[DATA_W*p +: DATA_W]), .fwd_axis_tkeep(in_tkeep[KEEP_W*p +: KEEP_W]),
-            .fwd_axis_tvalid(in_tvalid[p]), .fwd_axis_tready(in_tready[p]), .fwd_axis_tlast(in_tlast[p]),
-            .overflow(overflow[p]), .bad_frame(bad_frame[p])
-        );
-        epic_tx #(.DATA_W(DATA_W), .MTU(MTU)) tx (
-            .clk(clk), .rst(rst),
             .job_valid(job_valid[p]), .job_data(job_data[JOB_W*p +: JOB_W]), .job_ready(job_ready[p]),
-            .payload_valid(send_valid[p]), .payload_data(send_data[DATA_W*p +: DATA_W]),
-            .payload_ready(send_ready[p]),
+            .send_valid(send_valid[p]), .send_data(send_data[DATA_W*p +: DATA_W]), .send_ready(send_ready[p]),
             .edge_index(edge_index[8*p +: 8]), .edge_entry(edge_entry[EDGE_TX_W*p +: EDGE_TX_W]),
-            .fwd_axis_tdata(out_tdata[DATA_W*p +: DATA_W]), .fwd_axis_tkeep(out_tkeep[KEEP_W*p +: KEEP_W]),
-            .fwd_axis_tvalid(out_tvalid[p]), .fwd_axis_tready(out_tready[p]), .fwd_axis_tlast(out_tlast[p]),
-            .m_axis_tdata(m_axis_tdata[DATA_W*p +: DATA_W]), .m_axis_tkeep(m_axis_tkeep[KEEP_W*p +: KEEP_W]),
-            .m_axis_tvalid(m_axis_tvalid[p]), .m_axis_tready(m_axis_tready[p]), .m_axis_tlast(m_axis_tlast[p]),
-            .sent(sent[p]), .forwarded(forwarded[p])
+            .in_axis_tdata(in_tdata[DATA_W*p +: DATA_W]), .in_axis_tkeep(in_tkeep[KEEP_W*p +: KEEP_W]),
+            .in_axis_tvalid(in_tvalid[p]), .in_axis_tready(in_tready[p]), .in_axis_tlast(in_tlast[p]),
+            .out_axis_tdata(out_tdata[DATA_W*p +: DATA_W]), .out_axis_tkeep(out_tkeep[KEEP_W*p +: KEEP_W]),
+            .out_axis_tvalid(out_tvalid[p]), .out_axis_tready(out_tready[p]), .out_axis_tlast(out_tlast[p]),
+            .overflow(overflow[p]), .bad_frame(bad_frame[p]), .sent(sent[p]), .forwarded(forwarded[p])
         );
     end
 endgenerate
