@@ -60,13 +60,6 @@ endfunction
 
 // ------------------------------------------------------------------------------------- the move in hand, and the next one
 // The next one is looked at while the one in hand goes on: whether it will have to wait is known when it begins.
-wire                 next_valid, next_ready;
-wire [MOVE_BITS-1:0] next_data;
-epic_slice #(.WIDTH(MOVE_BITS)) next (
-    .clk(clk), .rst(rst),
-    .in_valid(move_valid), .in_data(move_data), .in_ready(move_ready),
-    .out_valid(next_valid), .out_data(next_data), .out_ready(next_ready)
-);
 reg                 ahead_valid_reg;
 reg [MOVE_BITS-1:0] ahead_reg;
 reg [COUNT_W-1:0]   ahead_in_reg, ahead_out_reg;
@@ -108,16 +101,18 @@ wire [COUNT_W-1:0] after = beat_reg + 1'b1;
 wire [COUNT_W-1:0] next_after = beat_reg + {{COUNT_W - 2{1'b0}}, 2'd2};
 
 assign payload_ready = source_reg & {PORTS{go && takes_reg}};
-assign next_ready = !ahead_valid_reg || load;
-assign idle = !busy_reg && !ahead_valid_reg && !next_valid && !move_valid && valid_reg == {STAGES{1'b0}};
+// (Not in the cycle in which the one before leaves it: what is ready here would depend on the payload of a port.)
+assign move_ready = !ahead_valid_reg;
+assign idle = !busy_reg && !ahead_valid_reg && !move_valid && valid_reg == {STAGES{1'b0}};
 
 integer q;
 always @(posedge clk) begin
-    if (next_ready) begin
-        ahead_valid_reg <= next_valid;
-        ahead_reg <= next_data;
-        ahead_in_reg <= beats_of(next_data[MOVE_IN_BYTES_LSB +: MOVE_IN_BYTES_WIDTH]);
-        ahead_out_reg <= beats_of(next_data[MOVE_OUT_BYTES_LSB +: MOVE_OUT_BYTES_WIDTH]);
+    if (load) ahead_valid_reg <= 1'b0;
+    if (move_ready) begin
+        ahead_valid_reg <= move_valid;
+        ahead_reg <= move_data;
+        ahead_in_reg <= beats_of(move_data[MOVE_IN_BYTES_LSB +: MOVE_IN_BYTES_WIDTH]);
+        ahead_out_reg <= beats_of(move_data[MOVE_OUT_BYTES_LSB +: MOVE_OUT_BYTES_WIDTH]);
     end
     if (go) begin
         beat_reg <= after;

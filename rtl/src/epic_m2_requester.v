@@ -176,23 +176,32 @@ wire [RC_W-1:0] settled = {old[RC_W-1:NUMBERS_W], new_numbers};
 
 // The times.
 wire [39:0] next_srtt, next_rttvar;
-wire [31:0] sampled_base;
+wire [31:0] sampled_base, unbounded;
+wire        too_short, too_long;
 epic_m2_rto #(.CUT(CUT)) rto (
     .clk(clk), .step(step),
     .sampled(state[RC_SAMPLED_LSB]),
     .srtt(state[RC_SRTT_LSB +: RC_SRTT_WIDTH]), .rttvar(state[RC_VAR_LSB +: RC_VAR_WIDTH]),
     .sample(now - first_sent + 32'd1),
     .minimum(minimum), .maximum(maximum),
-    .next_srtt(next_srtt), .next_rttvar(next_rttvar), .base(sampled_base)
+    .next_srtt(next_srtt), .next_rttvar(next_rttvar), .base(sampled_base),
+    .unbounded(unbounded), .too_short(too_short), .too_long(too_long)
 );
 `EPIC_CUT(cut_doubled, doubled, 32, timeout[31] || {timeout[30:0], 1'b0} > maximum ? maximum : {timeout[30:0], 1'b0})
-// What the timeout is if no sample says it, and how long the deadline is from now.
+// What the timeout is if no sample says it.
 `EPIC_CUT(cut_kept, kept, 32, expires ? doubled : progress ? base : timeout)
-`EPIC_CUT(cut_wait, kept_wait, 32, pauses ? pause : expires ? doubled : progress ? base : timeout)
-`EPIC_CUT(cut_paused, wait_is_pause, 1, pauses)
-`EPIC_CUT(cut_from, from, 32, now + GRANULARITY)
 wire [31:0] new_timeout = sample ? sampled_base : kept;
-wire [31:0] deadline = from + (sample && !wait_is_pause ? sampled_base : kept_wait);
+// The deadline: each timeout that it may be is added before it is known which one it is.
+`EPIC_CUT(cut_wait, kept_wait, 32, pauses ? pause : expires ? doubled : progress ? base : timeout)
+`EPIC_CUT(cut_from, from, 32, now + GRANULARITY)
+`EPIC_CUT(cut_until_kept, until_kept, 32, from + kept_wait)
+`EPIC_CUT(cut_until_minimum, until_minimum, 32, from + minimum)
+`EPIC_CUT(cut_until_maximum, until_maximum, 32, from + maximum)
+`EPIC_CUT(cut_until_sampled, until_sampled, 32, from + unbounded)
+`EPIC_CUT(cut_sampled_wait, waits_sampled, 1, sample && !pauses)
+`EPIC_CUT(cut_is_minimum, is_minimum, 1, too_short)
+`EPIC_CUT(cut_is_maximum, is_maximum, 1, too_long)
+wire [31:0] deadline = !waits_sampled ? until_kept : is_minimum ? until_minimum : is_maximum ? until_maximum : until_sampled;
 `EPIC_CUT(cut_starts, starts, 1, progress || pauses || (what == RC_SENT && is_oldest))
 `EPIC_CUT(cut_times, times_out, 1, progress || expires)
 

@@ -21,7 +21,11 @@ module epic_m2_rto #(
     input  wire [31:0] maximum,
     output wire [39:0] next_srtt,
     output wire [39:0] next_rttvar,
-    output wire [31:0] base
+    output wire [31:0] base,
+    // What it is made of, a cycle before with CUT = 1: for what is added to it.
+    output wire [31:0] unbounded,
+    output wire        too_short,  // below the minimum
+    output wire        too_long    // above the maximum, and not below the minimum
 );
 
 `EPIC_CUT(cut_fine, fine, 40, {sample, 8'd0})
@@ -48,8 +52,11 @@ endgenerate
 
 wire [42:0] sum = {3'd0, next_srtt} + {1'b0, next_rttvar, 2'd0} + 43'd255;
 `EPIC_CUT(cut_whole, whole, 35, sum[42:8])
-`EPIC_CUT(cut_short, too_short, 1, whole < {3'd0, minimum})
-`EPIC_CUT(cut_long, too_long, 1, whole > {3'd0, maximum})
+`EPIC_CUT(cut_short, is_short, 1, whole < {3'd0, minimum})
+`EPIC_CUT(cut_long, is_long, 1, whole > {3'd0, maximum})
+assign unbounded = whole[31:0];
+assign too_short = is_short;
+assign too_long = is_long && !is_short;
 `EPIC_CUT(cut_base, bounded, 32, too_short ? minimum : too_long ? maximum : whole[31:0])
 assign base = bounded;
 

@@ -169,6 +169,7 @@ reg  [1:0]         state_reg;
 wire               step;       // all stages go on: the last cycle of a step
 wire               act;        // the event in A happens
 wire               needs_move; // it orders a move
+wire               moves_data; // the same, when it has settled
 
 // The events in S, D and A.
 reg                valid_s, valid_d, valid_a;
@@ -245,13 +246,13 @@ generate
         assign sampled = sampled_reg;
         assign step = step_reg;
         assign act = act_reg;
-        assign move_valid = act && needs_move;
+        assign move_valid = act && moves_data;
     end
     else begin : g_cycle
         assign sampled = outside;
         assign step = !(valid_a && needs_move && !move_ready);
         assign act = step && valid_a;
-        assign move_valid = valid_a && needs_move;
+        assign move_valid = valid_a && moves_data;
     end
 endgenerate
 
@@ -756,6 +757,8 @@ wire       drains = in_a[IN_HAS_BEATS_LSB] && !takes;
 `EPIC_CUT(cut_moves, moves, 1,
     takes && (move_a[MOVE_IN_BYTES_LSB +: 14] != 14'd0 || move_a[MOVE_OUT_BYTES_LSB +: 14] != 14'd0))
 assign     needs_move = frame_a ? drains || moves : orders;
+`EPIC_CUT(cut_needs_move, needed_move, 1, needs_move)
+assign moves_data = needed_move;
 `EPIC_CUT(cut_changes, changes, 1, !is_none_a && !dead_a && !left_out_a)
 wire       changes_rc = act && changes;
 

@@ -50,12 +50,14 @@ TINY = {
 BENCH = Bench(
     top="epic_m2_core",
     sources=SOURCES,
-    small=((ICARUS, TINY), (ICARUS, TINY | {"CLOCK_MHZ": 20}), (VERILATOR, SMALL)),
+    small=((ICARUS, TINY), (ICARUS, TINY | {"CLOCK_MHZ": 20}), (VERILATOR, SMALL | {"CYCLES": 1})),
     configurations=(
         *(
             (VERILATOR, SMALL | {"DATA_W": width, "PORTS": ports, "MTU": mtu})
             for width, ports, mtu in ((64, 2, 64), (256, 4, 256), (512, 8, 1024), (128, 4, 1024))
         ),
+        (VERILATOR, SMALL),
+        (VERILATOR, SMALL | {"CYCLES": 7}),
     ),
 )
 
