@@ -95,6 +95,12 @@ def test_a_module_uses_what_its_text_instantiates() -> None:
     assert names == ["epic_fifo", "epic_ram"]
 
 
+def test_a_module_uses_what_its_macros_instantiate() -> None:
+    """Of what it includes, the macros; not what comments there show."""
+    names = [path.stem for path in sources.closure(["epic_m2_rto"], sources.modules())]
+    assert names == ["epic_m2_rto", "epic_cut"]
+
+
 def test_every_folder_with_tests_is_a_bench() -> None:
     folders = {check.name.split("/")[1] for check in bench.checks()}
     assert folders == {folder.name for folder in bench.folders()}
