@@ -242,8 +242,8 @@ async def all_in_one_place(dut, late: str) -> None:
 
 @cocotb.test
 async def no_gap_between_moves(dut) -> None:
-    """Moves in other places follow one another beat by beat, those of one beat every two cycles; what follows in the same
-    place waits for the lanes, when it is so short that its beats reach those of the one before there."""
+    """Moves in other places follow one another beat by beat, those of one beat every two cycles; what follows in the
+    same place waits for the lanes, when it is so short that its beats reach those of the one before there."""
     tb = TB(dut)
     await tb.start()
     for name, places in (("other", lambda n: n % (2 * SLOTS)), ("same", lambda n: 0)):
