@@ -1,10 +1,10 @@
 // Mode II, the decisions: frames (spec section 8.3), packets to send, timers and commands of the control plane take turns.
-// All state of edges, groups and slots is here. A pipeline, an event a cycle:
+// All state of edges, groups and slots is here. A pipeline, an event a step:
 //
 //   R  whose turn it is; its edge, group and progress are read
 //   S  its slot, and when the packet was sent that it acknowledges
 //   D  what comes of it
-//   A  state is written, a JOB and a MOVE leave: the whole event happens in this cycle
+//   A  state is written, a JOB and a MOVE leave: the whole event happens in the last cycle of this step
 //
 // So that it does, what an event was decided on must be what the memories hold when it is in A:
 //
@@ -190,6 +190,7 @@ reg [PORT_AW-1:0] port_of_reg [0:EDGES-1];
 
 // Events of these edges are under way, in S, D or A.
 reg  [EDGES-1:0]  busy_reg;
+
 // An edge by its bit.
 function [EDGES-1:0] bit_of(input [EDGE_AW-1:0] index);
     bit_of = {{EDGES - 1{1'b0}}, 1'b1} << index;
