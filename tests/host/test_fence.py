@@ -112,6 +112,15 @@ def test_an_entry_that_did_not_come_by_this_fence_has_its_own_epoch() -> None:
     assert device.has == {}
 
 
+def test_a_late_removal_of_a_forgotten_number_does_not_forget_the_newer_one() -> None:
+    fence = Fence(Device(), limit=1)
+    fence.remove(2, 2)
+    fence.remove(1, 1)  # 2 is forgotten
+    fence.remove(2, 1)  # a call that comes late
+    with pytest.raises(FencedError):
+        fence.install(entry(2, 2), fence.instance)
+
+
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(1, 4)), max_size=60), st.integers(1, 5)

@@ -145,6 +145,9 @@ class Fence:
         return self._epochs[group] if group in self._epochs else self._engine.status(group).epoch
 
     def _remember(self, group: int, epoch: int) -> None:
+        # Of a number that was forgotten an epoch after this one may have been removed: it stays among the refused.
+        if group <= self._forgotten and group not in self._removed:
+            return
         self._removed[group] = max(epoch, self._removed.get(group, epoch))
         self._removed.move_to_end(group)
         while len(self._removed) > self._limit:

@@ -20,9 +20,10 @@ from epic_testbed.rtl.model import RtlModel
 from epic_testbed.rtl.tables import Command, Placed, command, free_edges, mac
 
 # Cycles without a beat at any port after which an idle core means that nothing is on its way to a port either: more
-# than from a frame's last beat in to the first beat out of what it causes, 59 with 128 bits and FP32 (test_device).
-# Wider ports take up to 6 more, 16-bit floats 5.
-_QUIET, _QUIET_WIDE, _QUIET_FP16 = 64, 8, 8  # cycles
+# than from a frame's last beat in to the first beat out of what it causes, 59 with 128 bits and FP32 in Mode III, 92 in
+# Mode II (test_device). Wider ports take up to 6 more, 16-bit floats 5.
+_QUIET = {2: 112, 3: 64}  # cycles, by mode
+_QUIET_WIDE, _QUIET_FP16 = 8, 8
 # Largest payloads, and frames, that wait at a port without one being lost (PAYLOAD_DEPTH and META_DEPTH of epic_rx).
 _WAITING_PAYLOADS, _WAITING_FRAMES = 4, 16
 
@@ -39,7 +40,7 @@ class RtlDevice(ABC):
         self.model = RtlModel(build.library(self.top, values, trace=trace is not None), trace)
         self.shape = registers.shape(self.model)
         self.offers = self.shape.offers()
-        self.quiet = _QUIET + _QUIET_WIDE * (self.shape.bytes > 16) + _QUIET_FP16 * self.shape.fp16
+        self.quiet = _QUIET[self.MODE] + _QUIET_WIDE * (self.shape.bytes > 16) + _QUIET_FP16 * self.shape.fp16
         self._placed: dict[int, Placed] = {}
         self._counted: dict[str, int] = {}
         self._counted_at = -1
