@@ -180,7 +180,8 @@ reg                first_s, first_d, first_a;  // of a batch
 reg                wanted_s, wanted_d;         // in R the edge had something to send
 
 // What a memory reads in the cycle of a write to the same word is used nowhere (ANY of epic_ram): it is replaced by what was
-// written, or there is no event to use it.
+// written, or there is no event to use it. Block RAM is late and may be far away: a cut stands right behind it (`stored`), and
+// the choice between that and what was written meanwhile comes after the cut.
 
 // ----------------------------------------------------------------------------------------------------- state by edge
 // In registers what is looked at for all edges at once.
@@ -271,20 +272,22 @@ epic_ram #(.WIDTH(RC_W), .DEPTH(EDGES), .ANY(1), .BLOCK(1)) rc_memory (
 reg               rc_wrote_reg;       // in the last step a record was written, of this edge
 reg  [EDGE_AW-1:0] rc_edge_reg;
 reg  [RC_W-1:0]   rc_reg;     // what was written last
-wire              rc_late_s = rc_wrote_reg && rc_edge_reg == edge_s;  // written while the event was in R
-wire [RC_W-1:0]   rc_s = rc_late_s ? rc_reg : rc_read;
+`EPIC_CUT(cut_rc_late, rc_late_s, 1, rc_wrote_reg && rc_edge_reg == edge_s)  // written while the event was in R
+`EPIC_CUT(cut_rc, rc_stored, RC_W, rc_read)
+wire [RC_W-1:0]   rc_s = rc_late_s ? rc_reg : rc_stored;
 
 wire [C_W-1:0] config_new = {
     table_data[EDGE_PSN_RX_LSB +: EDGE_PSN_RX_WIDTH], table_data[EDGE_PSN_TX_LSB +: EDGE_PSN_TX_WIDTH],
     table_data[EDGE_CHILD_LSB +: EDGE_CHILD_WIDTH], table_data[EDGE_PORT_LSB +: EDGE_PORT_WIDTH],
     table_data[EDGE_ROLE_LSB +: EDGE_ROLE_WIDTH], table_data[EDGE_GROUP_LSB +: EDGE_GROUP_WIDTH]
 };
-wire [C_W-1:0] conf_s;
+wire [C_W-1:0] conf_read;
 epic_ram #(.WIDTH(C_W), .DEPTH(EDGES), .ANY(1), .BLOCK(1)) config_memory (
     .clk(clk),
     .write(table_edge), .write_addr(edge_written), .write_data(config_new),
-    .read(step), .read_addr(edge_r), .read_data(conf_s)
+    .read(step), .read_addr(edge_r), .read_data(conf_read)
 );
+`EPIC_CUT(cut_conf, conf_s, C_W, conf_read)
 
 // ----------------------------------------------------------------------------------------------------- state by group
 wire                command = state_reg == COMMAND;
@@ -333,8 +336,8 @@ wire         makes_progress = valid_a && progresses;
 
 // ------------------------------------------------------------------------------------------------------ state by slot
 wire [23:0]        number_s = in_s[IN_NUMBER_LSB +: IN_NUMBER_WIDTH];
-`EPIC_CUT(cut_cell, cell_s, 16, what_s == SEND ? rc_s[RC_CUR_LSB +: 16] : number_s[15:0])
-`EPIC_CUT(cut_expected, expected_s, 24, rc_s[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH])
+wire [15:0]        cell_s = what_s == SEND ? rc_s[RC_CUR_LSB +: 16] : number_s[15:0];
+wire [23:0]        expected_s = rc_s[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH];
 `EPIC_CUT(cut_log2, log2_s, GROUP_SLOT_LOG2_WIDTH, grp_s[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH])
 `EPIC_CUT(cut_base, base_s, GROUP_SLOT_BASE_WIDTH, grp_s[GROUP_SLOT_BASE_LSB +: GROUP_SLOT_BASE_WIDTH])
 `EPIC_CUT(cut_largest, largest_s, 14, grp_s[GROUP_PAYLOAD_BYTES_LSB +: GROUP_PAYLOAD_BYTES_WIDTH])
@@ -367,9 +370,16 @@ epic_ram #(.WIDTH(B_W), .DEPTH(SLOTS), .ANY(1), .BLOCK(1)) bcast_memory (
 reg               agg_late_d, bcast_late_d;  // written while it was in S
 reg  [A_W-1:0]    agg_reg;                   // what was written last
 reg  [B_W-1:0]    bcast_reg;
-wire              same_slot = slot_a == slot_d;
-`EPIC_CUT(cut_agg, agg_d, A_W, valid_a && contributes_a && same_slot ? agg_a : agg_late_d ? agg_reg : agg_read)
-`EPIC_CUT(cut_bcast, bcast_d, B_W, valid_a && publishes_a && same_slot ? out_a : bcast_late_d ? bcast_reg : bcast_read)
+wire              agg_now = valid_a && contributes_a && slot_a == slot_d;    // while it is in D
+wire              bcast_now = valid_a && publishes_a && slot_a == slot_d;
+`EPIC_CUT(cut_agg_written, agg_written, 1, agg_now || agg_late_d)
+`EPIC_CUT(cut_agg_new, agg_new, A_W, agg_now ? agg_a : agg_reg)
+`EPIC_CUT(cut_agg, agg_stored, A_W, agg_read)
+wire [A_W-1:0]    agg_d = agg_written ? agg_new : agg_stored;
+`EPIC_CUT(cut_bcast_written, bcast_written, 1, bcast_now || bcast_late_d)
+`EPIC_CUT(cut_bcast_new, bcast_new, B_W, bcast_now ? out_a : bcast_reg)
+`EPIC_CUT(cut_bcast, bcast_stored, B_W, bcast_read)
+wire [B_W-1:0]    bcast_d = bcast_written ? bcast_new : bcast_stored;
 
 // Which children have a rank below them.
 wire [15:0]         rank = bcast_d[B_IMM + IMMDT_RANK_LSB +: IMMDT_RANK_WIDTH];
@@ -1059,7 +1069,7 @@ always @(posedge clk) begin
     end
 end
 
-wire [23:0] slot_distance = agg_read[A_CELL +: 24] - progress_read[23:0];
+wire [23:0] slot_distance = agg_stored[A_CELL +: 24] - progress_read[23:0];
 `EPIC_CUT(cut_slot_age, slot_age, 1, slot_distance[23])
 always @(posedge clk) begin
     if ((choose && !in_batch) || obeys) turn_reg <= chosen;
@@ -1070,11 +1080,11 @@ always @(posedge clk) begin
             state_reg <= COMMAND_END;
             if (table_op == TABLE_EDGE_READ) slot_done <= failed_reg[table_index[EDGE_AW-1:0]];
             if (table_op == TABLE_SLOT_READ) begin
-                slot_live <= agg_read[A_LIVE];
+                slot_live <= agg_stored[A_LIVE];
                 slot_done <= slot_age;
-                slot_cell <= agg_read[A_CELL +: 24];
+                slot_cell <= agg_stored[A_CELL +: 24];
                 slot_bitmap <= 64'd0;
-                slot_bitmap[CHILDREN-1:0] <= agg_read[A_BITMAP +: CHILDREN];
+                slot_bitmap[CHILDREN-1:0] <= agg_stored[A_BITMAP +: CHILDREN];
             end
         end
         default: state_reg <= RUN;
