@@ -546,8 +546,8 @@ MUTANTS = [
         "epic_m2_core",
         "what-is-moved-needs-no-room",
         "epic_m2_core",
-        "free = sends_room - ordered_reg;",
-        "free = sends_room;",
+        "left_reg} - (ordered[p] ? new_beats : {SEND_AW + 1{1'b0}});",
+        "left_reg};",
     ),
     (
         "epic_m2_core",
@@ -644,8 +644,8 @@ MUTANTS = [
         "epic_m2_sequencer-pipeline",
         "edge-taken-up-twice",
         "epic_m2_sequencer",
-        "has_frame && !(busy_reg[in_edge] && !(valid_a && edge_a == in_edge))",
-        "has_frame",
+        "in_valid && !(busy_reg[in_edge_now] && !(valid_a && edge_a == in_edge_now)),",
+        "in_valid,",
     ),
     (
         "epic_m2_sequencer-pipeline",
@@ -658,8 +658,8 @@ MUTANTS = [
         "epic_m2_sequencer-pipeline",
         "progress-written-late-not-seen",
         "epic_m2_sequencer",
-        "progress_s = progress_late_s ? progress_reg : progress_read;",
-        "progress_s = progress_read;",
+        "progress_s = progress_late_s ? progress_reg : progress_stored;",
+        "progress_s = progress_stored;",
     ),
     (
         "epic_m2_sequencer-pipeline",

@@ -34,8 +34,6 @@ module epic_m2_admit #(
 `include "epic_types.vh"
 `include "epic_m2_types.vh"
 
-localparam PORT_W = $clog2(PORTS);
-
 `EPIC_CHECK(g_check_ports, PORTS >= 2 && PORTS <= 8, ("epic_m2_admit: PORTS is %0d, expected 2 to 8", PORTS))
 `EPIC_CHECK(g_check_mtu, MTU >= 64 && MTU <= 8192 && MTU % 64 == 0,
     ("epic_m2_admit: MTU is %0d, expected a multiple of 64 from 64 to 8192", MTU))
@@ -48,7 +46,7 @@ wire step;
 
 // ------------------------------------------------------------------------------------------------- a: the next port
 wire [PORTS-1:0]  grant;
-wire [PORT_W-1:0] granted;
+wire [$clog2(PORTS)-1:0] granted;  // the bits tell
 epic_arbiter #(.PORTS(PORTS)) arbiter (
     .clk(clk), .rst(rst), .request(meta_valid), .take(step), .grant(grant), .index(granted)
 );
@@ -62,8 +60,11 @@ reg  [META_W-1:0]       chosen;
 integer p;
 always @* begin
     chosen = {META_W{1'b0}};
-    for (p = 0; p < PORTS; p = p + 1)
+    port_a = 3'd0;
+    for (p = 0; p < PORTS; p = p + 1) begin
+        if (grant_a[p]) port_a = port_a | p[2:0];
         chosen = chosen | (shown_a[META_W*p +: META_W] & {META_W{grant_a[p]}});
+    end
 end
 
 // ---------------------------------------------------------------------------- b, c, d: the edge is looked for; e: found
@@ -108,7 +109,6 @@ always @(posedge clk) begin
         valid_h <= valid_g;
         shown_a <= meta_data;
         grant_a <= grant;
-        port_a <= {{3 - PORT_W{1'b0}}, granted};
         meta_b <= chosen;
         port_b <= port_a;
         meta_c <= meta_b;
@@ -191,7 +191,7 @@ epic_slice #(.WIDTH(IN_W)) last (
 assign idle = !(valid_a || valid_b || valid_c || valid_d || valid_e || valid_f || valid_g || valid_h) && !in_valid
     && meta_valid == {PORTS{1'b0}};
 
-wire unused = &{1'b0, edge_f};
+wire unused = &{1'b0, edge_f, granted};
 
 endmodule
 

@@ -232,9 +232,9 @@ generate
             push_reg <= push[p] && !rst;
             push_data_reg <= push_data;
         end
-        // Beats that moves in hand are going to push.
-        reg  [SEND_AW:0] ordered_reg;
-        wire [SEND_AW:0] free = sends_room - ordered_reg;
+        // Places for beats that nobody has, neither a beat nor a move in hand that is going to push one.
+        reg              left_reg;
+        reg  [SEND_AW:0] free_reg;
 
         epic_fifo #(.WIDTH(JOB_W), .DEPTH(JOB_DEPTH)) jobs (
             .clk(clk), .rst(rst),
@@ -249,8 +249,9 @@ generate
             .room(sends_room)
         );
         always @(posedge clk) begin
-            ordered_reg <= ordered_reg + (ordered[p] ? new_beats : {SEND_AW + 1{1'b0}}) - {{SEND_AW{1'b0}}, push_reg};
-            if (rst) ordered_reg <= {SEND_AW + 1{1'b0}};
+            left_reg <= send_valid[p] && send_ready[p] && !rst;
+            free_reg <= free_reg + {{SEND_AW{1'b0}}, left_reg} - (ordered[p] ? new_beats : {SEND_AW + 1{1'b0}});
+            if (rst) free_reg <= SEND_DEPTH[SEND_AW:0];
         end
         epic_ram #(.WIDTH(EDGE_TX_W), .DEPTH(EDGES)) entries (
             .clk(clk),
@@ -259,8 +260,8 @@ generate
         );
         // Acknowledgements may take places that packets leave to them.
         assign job_room[p] = jobs_room != {JOB_AW + 1{1'b0}};
-        assign send_room[p] = jobs_room > JOB_DEPTH[JOB_AW:0] / 2 && free >= BEATS[SEND_AW:0];
-        wire unused = &{1'b0, jobs_ready, sends_ready, edge_index[8*p +: 8]};
+        assign send_room[p] = jobs_room > JOB_DEPTH[JOB_AW:0] / 2 && free_reg >= BEATS[SEND_AW:0];
+        wire unused = &{1'b0, jobs_ready, sends_ready, sends_room, edge_index[8*p +: 8]};
     end
 endgenerate
 

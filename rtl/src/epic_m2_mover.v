@@ -82,19 +82,25 @@ wire load = ahead_valid_reg && (!busy_reg || (go && last_reg));
 // only beats of earlier ones are in the way of a beat; and none is in the way of beat i if it will have left by then, i
 // cycles after beat 0 or more. So beat 0 alone may have to wait.
 reg  [STAGES-1:0]         writing_reg;
+reg  [STAGES-2:0]         lasts_reg;       // one that would be in the way of its address
 reg  [STAGES*PLACE_W-1:0] place_reg;
 reg  [STAGES*BEAT_W-1:0]  index_reg;
 reg                       in_the_way, in_the_way_ahead;  // of a beat 0 in the next cycle
-reg                       lasts;
 integer h;
 always @* begin
     in_the_way = 1'b0;
     in_the_way_ahead = busy_reg && writes && to == ahead_from && beat_reg < STAGES[COUNT_W-1:0];
     for (h = 0; h < STAGES - 1; h = h + 1) begin
-        lasts = writing_reg[h] && {{AGE_W - BEAT_W{1'b0}}, index_reg[BEAT_W*h +: BEAT_W]} + h[AGE_W-1:0] + 1'b1 < STAGES[AGE_W-1:0];
-        in_the_way = in_the_way || (lasts && place_reg[PLACE_W*h +: PLACE_W] == from);
-        in_the_way_ahead = in_the_way_ahead || (lasts && place_reg[PLACE_W*h +: PLACE_W] == ahead_from);
+        in_the_way = in_the_way || (lasts_reg[h] && place_reg[PLACE_W*h +: PLACE_W] == from);
+        in_the_way_ahead = in_the_way_ahead || (lasts_reg[h] && place_reg[PLACE_W*h +: PLACE_W] == ahead_from);
     end
+end
+// In stage h, beat i lasts while i + h + 1 < STAGES: it is looked at a stage before.
+always @(posedge clk) begin
+    lasts_reg[0] <= go && writes && beat_reg < STAGES[COUNT_W-1:0] - 1'b1 && !rst;
+    for (h = 1; h < STAGES - 1; h = h + 1)
+        lasts_reg[h] <= lasts_reg[h-1] && !rst
+            && {{AGE_W - BEAT_W{1'b0}}, index_reg[BEAT_W*(h-1) +: BEAT_W]} + h[AGE_W-1:0] + 1'b1 < STAGES[AGE_W-1:0];
 end
 
 wire [COUNT_W-1:0] after = beat_reg + 1'b1;

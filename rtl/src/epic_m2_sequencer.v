@@ -212,26 +212,40 @@ endfunction
 reg  [EDGE_AW-1:0] edge_r;
 
 // ------------------------------------------------------------------------------------------------- what comes from outside
-// Sampled in the first cycle of a step.
-localparam SAMPLE_W = 32 + 3 + 2 * EDGE_AW + PORTS;
+// Sampled in the first cycle of a step: the time, who asks for a turn, and for which edges. Nothing is asked for an edge of
+// which an event is under way. (One in A is no more, for it leaves with this step; that is of use to frames and timers.)
+wire [EDGE_AW-1:0]  in_edge_now = in_data[IN_EDGE_LSB +: EDGE_AW];
+wire [PORTS-1:0]    port_has [0:EDGES-1];  // bit p: the edge is at port p
+wire [EDGES-1:0]    ready_now;             // it has something to send, and its port has room
+genvar e;
+generate
+    for (e = 0; e < EDGES; e = e + 1) begin : g_ready
+        assign port_has[e] = {{PORTS - 1{1'b0}}, 1'b1} << port_of_reg[e];
+        assign ready_now[e] = want_reg[e] && send_room[port_of_reg[e]];
+    end
+endgenerate
+localparam SAMPLE_W = 32 + 3 + 2 * EDGE_AW + 2 * EDGES;
 wire [SAMPLE_W-1:0] outside = {
-    now, in_valid, timer_due, table_valid, in_data[IN_EDGE_LSB +: EDGE_AW], timer_due_edge, send_room
+    now, in_valid && !(busy_reg[in_edge_now] && !(valid_a && edge_a == in_edge_now)),
+    timer_due && !(busy_reg[timer_due_edge] && !(valid_a && edge_a == timer_due_edge)), table_valid,
+    in_edge_now, timer_due_edge, ready_now, ready_now & ~busy_reg
 };
 wire [SAMPLE_W-1:0] sampled;
 wire [31:0]         time_now;
-wire                has_frame, has_timer, has_command;
+wire                frame_asks, timer_asks, command_asks;
 wire [EDGE_AW-1:0]  in_edge, due_edge;
-wire [PORTS-1:0]    room;
-assign {time_now, has_frame, has_timer, has_command, in_edge, due_edge, room} = sampled;
+wire [EDGES-1:0]    ready, asking;         // asking: free as well
+assign {time_now, frame_asks, timer_asks, command_asks, in_edge, due_edge, ready, asking} = sampled;
+wire                frame_next;            // the next event is a frame
 generate
     if (CUT != 0) begin : g_cycles
         localparam [3:0] LAST = CYCLES[3:0] - 4'd1;
         reg  [3:0]          cycle_reg;
-        reg                 step_reg, act_reg;
+        reg                 step_reg, act_reg, take_reg;
         wire                goes_on_now = cycle_reg == LAST - 4'd1 && !(valid_a && needs_move && !move_ready);
         reg  [SAMPLE_W-1:0] sampled_reg;
 `ifdef FORMAL
-        initial {cycle_reg, step_reg, act_reg} = 6'd0;  // a proof may begin with any state, but with the beginning of a step
+        initial {cycle_reg, step_reg, act_reg, take_reg} = 7'd0;  // a proof may begin with any state, but with the beginning of a step
 `endif
         always @(posedge clk) begin
             cycle_reg <= cycle_reg == LAST ? 4'd0 : cycle_reg + 4'd1;
@@ -239,21 +253,25 @@ generate
             // Room for a move that is there now will still be there.
             step_reg <= goes_on_now;
             act_reg <= goes_on_now && valid_a;
+            take_reg <= goes_on_now && frame_next;
             if (rst) begin
                 cycle_reg <= 4'd0;
                 step_reg <= 1'b0;
                 act_reg <= 1'b0;
+                take_reg <= 1'b0;
             end
         end
         assign sampled = sampled_reg;
         assign step = step_reg;
         assign act = act_reg;
+        assign in_ready = take_reg;
         assign move_valid = act && moves_data;
     end
     else begin : g_cycle
         assign sampled = outside;
         assign step = !(valid_a && needs_move && !move_ready);
         assign act = step && valid_a;
+        assign in_ready = step && frame_next;
         assign move_valid = valid_a && moves_data;
     end
 endgenerate
@@ -299,24 +317,26 @@ reg  [GROUP_AW-1:0] group_s, group_d, group_a;
 wire                read_group = (state_reg == RUN || command) && step;
 wire                write_group = command_end && table_op == TABLE_GROUP;
 
-wire [GROUP_W-1:0]  grp_s;
-epic_ram #(.WIDTH(GROUP_W), .DEPTH(GROUP_DEPTH), .ANY(1)) group_memory (
+wire [GROUP_W-1:0]  grp_read;
+epic_ram #(.WIDTH(GROUP_W), .DEPTH(GROUP_DEPTH), .ANY(1), .BLOCK(1)) group_memory (
     .clk(clk),
     .write(write_group), .write_addr(table_index[GROUP_AW-1:0]), .write_data(table_data[GROUP_W-1:0]),
-    .read(read_group), .read_addr(group_r), .read_data(grp_s)
+    .read(read_group), .read_addr(group_r), .read_data(grp_read)
 );
-wire [TIMERS_W-1:0] timers_s;
-epic_ram #(.WIDTH(TIMERS_W), .DEPTH(GROUP_DEPTH), .ANY(1)) timers_memory (
+`EPIC_CUT(cut_grp, grp_s, GROUP_W, grp_read)
+wire [TIMERS_W-1:0] timers_read;
+epic_ram #(.WIDTH(TIMERS_W), .DEPTH(GROUP_DEPTH), .ANY(1), .BLOCK(1)) timers_memory (
     .clk(clk),
     .write(command_end && table_op == TABLE_TIMERS), .write_addr(table_index[GROUP_AW-1:0]),
     .write_data(table_data[TIMERS_W-1:0]),
-    .read(read_group), .read_addr(group_r), .read_data(timers_s)
+    .read(read_group), .read_addr(group_r), .read_data(timers_read)
 );
+`EPIC_CUT(cut_timers, timers_s, TIMERS_W, timers_read)
 // {completed, passed}
 reg          progress_write;
 reg  [47:0]  progress_data;
 wire [47:0]  progress_read;
-epic_ram #(.WIDTH(48), .DEPTH(GROUP_DEPTH), .ANY(1)) progress_memory (
+epic_ram #(.WIDTH(48), .DEPTH(GROUP_DEPTH), .ANY(1), .BLOCK(1)) progress_memory (
     .clk(clk),
     .write(progress_write || write_group),
     .write_addr(write_group ? table_index[GROUP_AW-1:0] : group_a),
@@ -329,7 +349,8 @@ reg  [GROUP_AW-1:0] progress_group_reg;
 reg  [47:0]  progress_reg;     // what was written last
 reg  [47:0]  progress_of_d, progress_a;
 wire         progress_late_s = progress_wrote_reg && progress_group_reg == group_s;  // while the event was in R
-wire [47:0]  progress_s = progress_late_s ? progress_reg : progress_read;
+`EPIC_CUT(cut_progress_read, progress_stored, 48, progress_read)
+wire [47:0]  progress_s = progress_late_s ? progress_reg : progress_stored;
 wire         progresses = completes_a || publishes_a;
 wire         makes_progress = valid_a && progresses;
 `EPIC_CUT(cut_progress, progress_d, 48, makes_progress && group_a == group_d ? progress_data : progress_of_d)
@@ -338,12 +359,10 @@ wire         makes_progress = valid_a && progresses;
 wire [23:0]        number_s = in_s[IN_NUMBER_LSB +: IN_NUMBER_WIDTH];
 wire [15:0]        cell_s = what_s == SEND ? rc_s[RC_CUR_LSB +: 16] : number_s[15:0];
 wire [23:0]        expected_s = rc_s[RC_EXPECTED_LSB +: RC_EXPECTED_WIDTH];
-`EPIC_CUT(cut_log2, log2_s, GROUP_SLOT_LOG2_WIDTH, grp_s[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH])
-`EPIC_CUT(cut_base, base_s, GROUP_SLOT_BASE_WIDTH, grp_s[GROUP_SLOT_BASE_LSB +: GROUP_SLOT_BASE_WIDTH])
-`EPIC_CUT(cut_largest, largest_s, 14, grp_s[GROUP_PAYLOAD_BYTES_LSB +: GROUP_PAYLOAD_BYTES_WIDTH])
-wire [15:0]        window_s = 16'd1 << log2_s;
+wire [13:0]        largest_s = grp_s[GROUP_PAYLOAD_BYTES_LSB +: GROUP_PAYLOAD_BYTES_WIDTH];
+wire [15:0]        window_s = 16'd1 << grp_s[GROUP_SLOT_LOG2_LSB +: GROUP_SLOT_LOG2_WIDTH];
 `EPIC_CUT(cut_place, place_s, 16, cell_s & (window_s - 16'd1))
-`EPIC_CUT(cut_slot, slot_wide, 16, base_s + place_s)
+`EPIC_CUT(cut_slot, slot_wide, 16, grp_s[GROUP_SLOT_BASE_LSB +: GROUP_SLOT_BASE_WIDTH] + place_s)
 wire [SLOT_AW-1:0] slot_s = slot_wide[SLOT_AW-1:0];
 reg  [SLOT_AW-1:0] slot_d, slot_a;
 wire               read_slot = (state_reg == RUN || command) && step;
@@ -416,8 +435,7 @@ epic_ram #(.WIDTH(33), .DEPTH(EDGES << WINDOW_AW), .ANY(1), .ADDR_W(EDGE_AW + WI
 // ------------------------------------------------------------------------------------------------- whose turn it is
 // The room that an event in A takes is seen when the next batch begins.
 wire               sending = (valid_s && what_s == SEND) || (valid_d && what_d == SEND) || (valid_a && what_a == SEND);
-wire [EDGES-1:0]   ready_now, members_now;
-wire [PORTS-1:0]   port_has [0:EDGES-1];  // bit p: the edge is at port p
+wire [EDGES-1:0]   members_now;
 
 // The rest of a batch: those that had room when it began, so they still have, for no frame is taken up until it has ended.
 // One edge a port: `served` are ports that have one.
@@ -425,28 +443,19 @@ reg  [EDGES-1:0]   batch_reg;
 reg  [7:0]         batch_group_reg;
 reg  [PORTS-1:0]   served_reg;
 
-genvar e;
 generate
-    for (e = 0; e < EDGES; e = e + 1) begin : g_ready
-        assign port_has[e] = {{PORTS - 1{1'b0}}, 1'b1} << port_of_reg[e];
-        assign ready_now[e] = want_reg[e] && room[port_of_reg[e]];
+    for (e = 0; e < EDGES; e = e + 1) begin : g_member
         assign members_now[e] = batch_reg[e] && group_of_reg[e] == batch_group_reg && !served_reg[port_of_reg[e]];
     end
 endgenerate
-`EPIC_CUT(cut_ready, ready, EDGES, ready_now)
-`EPIC_CUT(cut_asking, asking, EDGES, ready_now & ~busy_reg)
 `EPIC_CUT(cut_members, members, EDGES, members_now)
 wire [EDGES-1:0]   free_members = members & ~busy_reg;
 `EPIC_CUT(cut_in_batch, in_batch, 1, members != {EDGES{1'b0}})
 `EPIC_CUT(cut_goes_on, goes_on, 1, free_members != {EDGES{1'b0}})
-`EPIC_CUT(cut_member, member_grant, EDGES, lowest(free_members))
 
 // The order of sources turns: who was served last comes last.
-// (An edge whose event is in A is free, for that leaves it with the step.)
-`EPIC_CUT(cut_frame, frame_asks, 1, has_frame && !(busy_reg[in_edge] && !(valid_a && edge_a == in_edge)))
-`EPIC_CUT(cut_timer, timer_asks, 1, has_timer && !(busy_reg[due_edge] && !(valid_a && edge_a == due_edge)))
 reg  [1:0] turn_reg;
-wire [3:0] asks = {has_command, timer_asks, asking != {EDGES{1'b0}} && !sending, frame_asks};
+wire [3:0] asks = {command_asks, timer_asks, asking != {EDGES{1'b0}} && !sending, frame_asks};
 wire [7:0] twice = {asks, asks};
 wire [2:0] rotated = {twice[turn_reg + 3'd3], twice[turn_reg + 3'd2], twice[turn_reg + 3'd1]};
 reg  [1:0] choice;
@@ -466,7 +475,7 @@ wire runs = state_reg == RUN;
 wire choose = step && takes_up;  // an event is taken up
 wire opens = choose && chosen == SEND && !in_batch;
 wire obeys = step && begins_command;
-assign in_ready = choose && chosen == FRAME;
+assign frame_next = runs && !in_batch && any && choice == FRAME;
 assign timer_take = choose && chosen == TIMER;
 
 // Of those that ask to send, the first after the one that began the last batch (as epic_arbiter has it).
@@ -479,28 +488,33 @@ always @(posedge clk) begin
 end
 
 // The edge that sends, by its bit.
-`EPIC_CUT(cut_sender, sender, EDGES, in_batch ? member_grant : grant)
+`EPIC_CUT(cut_sender, sender, EDGES, members != {EDGES{1'b0}} ? lowest(free_members) : grant)
 `EPIC_CUT(cut_in_bit, in_bit, EDGES, bit_of(in_edge))
 `EPIC_CUT(cut_due_bit, due_bit, EDGES, bit_of(due_edge))
 wire [EDGES-1:0]   bit_r = chosen == FRAME ? in_bit : chosen == SEND ? sender : due_bit;
-reg  [EDGE_AW-1:0] sender_edge;
-reg  [7:0]         sender_group;
-reg  [PORTS-1:0]   sender_port;
-reg                sender_is_child;
+reg  [EDGE_AW-1:0] sender_edge_now;
+reg  [7:0]         sender_group_now;
+reg  [PORTS-1:0]   sender_port_now;
 `EPIC_CUT(cut_in_group, in_group, 8, group_of_reg[in_edge])
 `EPIC_CUT(cut_due_group, due_group, 8, group_of_reg[due_edge])
 integer m;
 always @* begin
-    sender_edge = {EDGE_AW{1'b0}};
-    sender_group = 8'd0;
-    sender_port = {PORTS{1'b0}};
+    sender_edge_now = {EDGE_AW{1'b0}};
+    sender_group_now = 8'd0;
+    sender_port_now = {PORTS{1'b0}};
     for (m = 0; m < EDGES; m = m + 1)
         if (sender[m]) begin
-            sender_edge = sender_edge | m[EDGE_AW-1:0];
-            sender_group = sender_group | group_of_reg[m];
-            sender_port = sender_port | port_has[m];
+            sender_edge_now = sender_edge_now | m[EDGE_AW-1:0];
+            sender_group_now = sender_group_now | group_of_reg[m];
+            sender_port_now = sender_port_now | port_has[m];
         end
-    sender_is_child = (sender & child_reg) != {EDGES{1'b0}};
+end
+`EPIC_CUT(cut_sender_edge, sender_edge, EDGE_AW, sender_edge_now)
+`EPIC_CUT(cut_sender_group, sender_group, 8, sender_group_now)
+`EPIC_CUT(cut_sender_port, sender_port, PORTS, sender_port_now)
+`EPIC_CUT(cut_sender_is_child, sender_is_child, 1, (sender & child_reg) != {EDGES{1'b0}})
+`EPIC_CUT(cut_sender_wants, sender_wants, 1, (sender & want_reg) != {EDGES{1'b0}})
+always @* begin
     case (chosen)
         FRAME: begin
             edge_r = in_edge;
@@ -754,7 +768,9 @@ wire        sends = what_a == SEND && !left_out_a;
 reg  [PORTS-1:0]  payload_ports_reg;
 reg  [MOVE_W-1:0] batch_move_reg;
 wire [PORTS-1:0]  payload_ports = payload_ports_reg | (sends && has_payload ? port_bit : {PORTS{1'b0}});
-wire              orders = what_a == SEND && last_a && payload_ports != {PORTS{1'b0}};
+`EPIC_CUT(cut_ordered_before, ordered_before, 1, payload_ports_reg != {PORTS{1'b0}})
+`EPIC_CUT(cut_has_port, has_port, 1, port_bit != {PORTS{1'b0}})
+wire              orders = what_a == SEND && last_a && (ordered_before || (sends && has_payload && has_port));
 
 wire       takes = contributes_a || takes_result_a;
 wire       answers = is_data_a && !dead_a && (duplicate_a || (gap_a && !rc_a[RC_NAK_SENT_LSB])
@@ -957,7 +973,7 @@ always @(posedge clk) begin
         group_s <= group_r;
         in_s <= in_data;
         first_s <= !in_batch;
-        wanted_s <= (sender & want_reg) != {EDGES{1'b0}};
+        wanted_s <= sender_wants;
         rc_wrote_reg <= rc_write;
         rc_edge_reg <= edge_a;
         progress_wrote_reg <= progress_write;
@@ -1069,7 +1085,7 @@ always @(posedge clk) begin
     end
 end
 
-wire [23:0] slot_distance = agg_stored[A_CELL +: 24] - progress_read[23:0];
+wire [23:0] slot_distance = agg_stored[A_CELL +: 24] - progress_stored[23:0];
 `EPIC_CUT(cut_slot_age, slot_age, 1, slot_distance[23])
 always @(posedge clk) begin
     if ((choose && !in_batch) || obeys) turn_reg <= chosen;
