@@ -116,6 +116,9 @@ end
 (* hierconn *) wire       \dut.g_port[1].sends_ready ;
 (* hierconn *) wire       \dut.g_port[0].jobs_ready ;
 (* hierconn *) wire       \dut.g_port[1].jobs_ready ;
+(* hierconn *) wire       \dut.g_port[0].sends.valid_reg ;
+(* hierconn *) wire       \dut.g_port[1].sends.valid_reg ;
+wire       fetched_of = port ? \dut.g_port[1].sends.valid_reg : \dut.g_port[0].sends.valid_reg ;
 wire [5:0] free_of = port ? \dut.g_port[1].free_reg : \dut.g_port[0].free_reg ;
 wire       left_of = port ? \dut.g_port[1].left_reg : \dut.g_port[0].left_reg ;
 wire [5:0] room_of = port ? \dut.g_port[1].sends_room : \dut.g_port[0].sends_room ;
@@ -132,7 +135,7 @@ always @(posedge clk) if (started) begin
     a_finds_room: assert (!push[port] || sends_ready);
     a_job_finds_room: assert (!job[port] || jobs_ready);
     a_none_made: assert ((!send_valid[port] || beats != 0) && (!job_valid[port] || jobs != 0));
-    a_all_there: assert (beats + room_of == 32 + send_valid[port] && jobs + places_of == 8 + job_valid[port]);
+    a_all_there: assert (beats + room_of == 32 + fetched_of + send_valid[port] && jobs + places_of == 8 + job_valid[port]);
     c_full: cover (beats == 3 && owed == 29 && !send_room[port]);
     c_jobs: cover (!job_room[port] && port);
 end

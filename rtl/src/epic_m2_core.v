@@ -142,11 +142,25 @@ end
 reg [EDGE_BITS-1:0] write_entry_reg;
 always @(posedge clk) write_entry_reg <= table_data;
 
+// What a port shows waits here, as in epic_m3_core: who is next depends on all ports, which are far away.
+wire [PORTS-1:0]           shown_valid, shown_ready;
+wire [PORTS*META_BITS-1:0] shown_data;
+genvar p;
+generate
+    for (p = 0; p < PORTS; p = p + 1) begin : g_meta
+        epic_delay_fifo #(.WIDTH(META_BITS), .DEPTH(8), .DELAY(1), .READY_REG(1)) waits (
+            .clk(clk), .rst(rst),
+            .in_valid(meta_valid[p]), .in_data(meta_data[META_BITS*p +: META_BITS]), .in_ready(meta_ready[p]),
+            .out_valid(shown_valid[p]), .out_data(shown_data[META_BITS*p +: META_BITS]), .out_ready(shown_ready[p])
+        );
+    end
+endgenerate
+
 wire            in_valid, in_ready, admit_idle;
 wire [IN_W-1:0] in_data;
 epic_m2_admit #(.PORTS(PORTS), .EDGES(EDGES), .MTU(MTU)) admit (
     .clk(clk), .rst(rst),
-    .meta_valid(meta_valid & {PORTS{ready}}), .meta_data(meta_data), .meta_ready(meta_ready),
+    .meta_valid(shown_valid & {PORTS{ready}}), .meta_data(shown_data), .meta_ready(shown_ready),
     .in_valid(in_valid), .in_data(in_data), .in_ready(in_ready), .idle(admit_idle),
     .write_edge(write_edge_reg), .write_index(write_index_reg), .write_entry(write_entry_reg)
 );
@@ -214,7 +228,7 @@ epic_m2_mover #(
 wire [23:0] new_beats_wide = {10'd0, move_data[MOVE_OUT_BYTES_LSB +: MOVE_OUT_BYTES_WIDTH]} + BYTES[23:0] - 24'd1;
 wire [SEND_AW:0] new_beats = new_beats_wide[$clog2(BYTES) +: SEND_AW + 1];
 
-genvar p;
+wire [PORTS-1:0] port_idle;
 generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
         wire [JOB_AW:0]  jobs_room;
@@ -242,7 +256,7 @@ generate
             .out_valid(job_valid[p]), .out_data(job_data[JOB_W*p +: JOB_W]), .out_ready(job_ready[p]),
             .room(jobs_room)
         );
-        epic_fifo #(.WIDTH(DATA_W), .DEPTH(SEND_DEPTH)) sends (
+        epic_fifo #(.WIDTH(DATA_W), .DEPTH(SEND_DEPTH), .REGISTER(1)) sends (
             .clk(clk), .rst(rst),
             .in_valid(push_reg), .in_data(push_data_reg), .in_ready(sends_ready), .commit(1'b0), .rewind(1'b0),
             .out_valid(send_valid[p]), .out_data(send_data[DATA_W*p +: DATA_W]), .out_ready(send_ready[p]),
@@ -258,6 +272,8 @@ generate
             .write(write_edge_reg), .write_addr(write_index_reg[EDGE_AW-1:0]), .write_data(write_entry_reg[EDGE_TX_W-1:0]),
             .read(1'b1), .read_addr(edge_index[8*p +: EDGE_AW]), .read_data(edge_entry[EDGE_TX_W*p +: EDGE_TX_W])
         );
+        // With all places free no beat is on its way.
+        assign port_idle[p] = jobs_room[JOB_AW] && !job_valid[p] && free_reg[SEND_AW];
         // Acknowledgements may take places that packets leave to them.
         assign job_room[p] = jobs_room != {JOB_AW + 1{1'b0}};
         assign send_room[p] = jobs_room > JOB_DEPTH[JOB_AW:0] / 2 && free_reg >= BEATS[SEND_AW:0];
@@ -267,7 +283,7 @@ endgenerate
 
 assign idle = ready && admit_idle && !in_valid && seq_idle && mover_idle && !next_valid
     && !table_valid
-    && moves_room == 3'd4 && job_valid == {PORTS{1'b0}} && send_valid == {PORTS{1'b0}};
+    && moves_room == 3'd4 && port_idle == {PORTS{1'b1}} && meta_valid == {PORTS{1'b0}};
 
 wire unused = &{1'b0, new_beats_wide, count_outcome_index, count_send_index};
 
