@@ -72,7 +72,8 @@ end
 (* hierconn *) wire [2:0] \dut.meta_fifo.read_reg ;
 (* hierconn *) wire       \dut.meta_fifo.valid_reg ;
 wire [2:0] in_memory = \dut.meta_fifo.write_reg - \dut.meta_fifo.read_reg ;
-wire [5:0] records = in_memory + \dut.meta_fifo.valid_reg ;
+(* hierconn *) wire       \dut.record_valid ;
+wire [5:0] records = in_memory + \dut.meta_fifo.valid_reg + \dut.record_valid ;
 wire       undecided = \dut.meta_fifo.write_reg != \dut.meta_fifo.commit_reg ;
 
 always @(posedge clk) if (started) begin
@@ -83,7 +84,7 @@ always @(posedge clk) if (started) begin
     a_no_overflow: assert (in_memory <= META_DEPTH);
     a_not_both: assert (!(overflow && bad_frame));
     a_record: assert (!meta_valid || records != 0);
-    c_overflow: cover (overflow && records == META_DEPTH + 1);
+    c_overflow: cover (overflow && records == META_DEPTH + 2);
     c_bad: cover (bad_frame);
     c_meta: cover (given && records == 2);
 end

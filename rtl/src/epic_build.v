@@ -79,7 +79,7 @@ localparam integer LEAST_UDP = IMMDT_BYTE + 4 + 4 - UDP_BYTE;
 
 reg             job_1_valid_reg;
 reg [JOB_W-1:0] job_1_reg;
-wire            ready_1;
+wire            ready_1, ready_2;
 
 assign job_ready = ready_1;
 assign edge_index = job_data[JOB_EDGE_LSB +: JOB_EDGE_WIDTH];
@@ -93,6 +93,7 @@ always @(posedge clk) begin
         job_1_valid_reg <= job_valid;
         job_1_reg <= job_data;
     end
+    else if (ready_2) job_1_valid_reg <= 1'b0;
     fresh_1_reg <= ready_1;
     if (fresh_1_reg) kept_1_reg <= edge_entry;
     if (rst) begin
@@ -135,14 +136,15 @@ reg [BEAT_W-1:0]    beats_2_reg;   // of the frame
 reg                 single_2_reg;  // it is one
 reg [COUNT_W-1:0]   last_bytes_2_reg;
 reg                 payload_2_reg;
-wire                ready_2;
 
 wire [47:0] sums_4_1 = {checksum_save({own_ip_1, peer_ip_1[31:16]}), peer_ip_1[15:0]};
 wire [31:0] sums_3_1 = checksum_save(sums_4_1);
 wire [31:0] sums_1 = checksum_save({sums_3_1, ecn_1 == CE ? CONSTANT_WORDS + 16'd3 : CONSTANT_WORDS + 16'd2});
 wire [BYTES_LOG2-1:0] padded_1 = {total_1[BYTES_LOG2-1:2], 2'b00} - LEAST_TOTAL[BYTES_LOG2-1:0];  // modulo BYTES
 
-assign ready_1 = !job_1_valid_reg || ready_2;
+// With frames of two beats and more a job every other cycle is enough, so whether one is taken is not to wait for what the
+// frame at the end does; one beat of 512 bits is a whole frame.
+assign ready_1 = !job_1_valid_reg || (HEADER_BEATS == 1 ? ready_2 : !job_2_valid_reg);
 
 always @(posedge clk) begin
     if (ready_2) begin

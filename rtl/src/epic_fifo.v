@@ -13,6 +13,7 @@ module epic_fifo #(
     // with one, all of the next cycle is left for what is done with it. With two the first can stand beside the RAM, and
     // the way from there to where the word is wanted has a cycle of its own.
     parameter REGISTER = 0,
+    parameter BLOCK = 0,    // of epic_ram
     parameter ADDR_W = $clog2(DEPTH)
 ) (
     input  wire             clk,
@@ -80,7 +81,7 @@ assign out_valid = stage_valid[REGISTER];
 assign out_data = stage_data[WIDTH*REGISTER +: WIDTH];
 
 // The word that is read is never the one that is written: there is none to be read, or no room to write.
-epic_ram #(.WIDTH(WIDTH), .DEPTH(DEPTH), .ANY(1)) ram (
+epic_ram #(.WIDTH(WIDTH), .DEPTH(DEPTH), .ANY(1), .BLOCK(BLOCK)) ram (
     .clk(clk),
     .write(store), .write_addr(write_reg[ADDR_W-1:0]), .write_data(in_data),
     .read(fetch), .read_addr(read_reg[ADDR_W-1:0]), .read_data(stage_data[0 +: WIDTH])

@@ -152,14 +152,23 @@ reg [48*MACS-1:0]    mac_reg;
 reg [PORTS*MACS-1:0] ports_reg;
 integer              entry;
 
+// What is written comes from afar: a cycle later.
+reg [MACS-1:0]       write_1_reg;
+reg [47:0]           write_mac_1_reg;
+reg [PORTS-1:0]      write_ports_1_reg;
+
 always @(posedge clk) begin
+    write_mac_1_reg <= write_mac;
+    write_ports_1_reg <= write_ports;
     for (entry = 0; entry < MACS; entry = entry + 1) begin
-        if (write && write_index == entry[7:0]) begin
-            mac_reg[48*entry +: 48] <= write_mac;
-            ports_reg[PORTS*entry +: PORTS] <= write_ports;
+        write_1_reg[entry] <= write && write_index == entry[7:0];
+        if (write_1_reg[entry]) begin
+            mac_reg[48*entry +: 48] <= write_mac_1_reg;
+            ports_reg[PORTS*entry +: PORTS] <= write_ports_1_reg;
         end
     end
     if (rst) begin
+        write_1_reg <= {MACS{1'b0}};
         ports_reg <= {(PORTS * MACS) {1'b0}};
     end
 end

@@ -97,6 +97,13 @@ epic_slice #(.WIDTH(JOB_BITS)) jobs (
     .in_valid(job_valid), .in_data(job_data), .in_ready(job_ready),
     .out_valid(tx_job_valid), .out_data(tx_job_data), .out_ready(tx_job_ready)
 );
+wire              tx_send_valid, tx_send_ready;
+wire [DATA_W-1:0] tx_send_data;
+epic_slice #(.WIDTH(DATA_W)) sends (
+    .clk(clk), .rst(rst),
+    .in_valid(send_valid), .in_data(send_data), .in_ready(send_ready),
+    .out_valid(tx_send_valid), .out_data(tx_send_data), .out_ready(tx_send_ready)
+);
 epic_slice #(.WIDTH(BEAT_W)) from_forwarding (
     .clk(clk), .rst(rst),
     .in_valid(out_axis_tvalid), .in_data({out_axis_tlast, out_axis_tkeep, out_axis_tdata}), .in_ready(out_axis_tready),
@@ -105,7 +112,7 @@ epic_slice #(.WIDTH(BEAT_W)) from_forwarding (
 epic_tx #(.DATA_W(DATA_W), .MTU(MTU)) tx (
     .clk(clk), .rst(rst),
     .job_valid(tx_job_valid), .job_data(tx_job_data), .job_ready(tx_job_ready),
-    .payload_valid(send_valid), .payload_data(send_data), .payload_ready(send_ready),
+    .payload_valid(tx_send_valid), .payload_data(tx_send_data), .payload_ready(tx_send_ready),
     .edge_index(edge_index), .edge_entry(edge_entry),
     .fwd_axis_tdata(tx_tdata), .fwd_axis_tkeep(tx_tkeep), .fwd_axis_tvalid(tx_tvalid), .fwd_axis_tready(tx_tready),
     .fwd_axis_tlast(tx_tlast),

@@ -85,13 +85,20 @@ assign command_data = data_reg;
 assign forward = control_reg[PORTS-1:0];
 assign flood = control_reg[8 +: PORTS];
 
+// The words of data are far from the bus, and wide: which one is written is known a cycle before.
+reg [9:0]  data_write_reg;
+reg [31:0] data_written_reg;
+
 integer i;
 always @(posedge clk) begin
+    data_written_reg <= s_axil_wdata;
+    for (i = 0; i < 10; i = i + 1) begin
+        data_write_reg[i] <= write && write_word == 10'h010 + i[9:0];
+        if (data_write_reg[i]) data_reg[32*i +: 32] <= data_written_reg;
+    end
     command <= write && commands;
     command_table <= s_axil_wdata[31:28];
     command_index <= s_axil_wdata[15:0];
-    for (i = 0; i < 10; i = i + 1)
-        if (write && write_word == 10'h010 + i[9:0]) data_reg[32*i +: 32] <= s_axil_wdata;
     if (write && write_word == 10'h008) control_reg <= s_axil_wdata[15:0];
     if (write) s_axil_bvalid <= 1'b1;
     else if (s_axil_bready) s_axil_bvalid <= 1'b0;
@@ -99,19 +106,27 @@ always @(posedge clk) begin
         command <= 1'b0;
         control_reg <= 16'd0;
         s_axil_bvalid <= 1'b0;
+        data_write_reg <= 10'd0;
     end
 end
 
 // -------------------------------------------------------------------------------------------------------- port counters
 reg [32*PORTS-1:0] overflow_reg, bad_frame_reg, forwarded_reg;
 reg [31:0]         unforwarded_reg;
+// Events come from afar.
+reg [PORTS-1:0]    overflow_1_reg, bad_frame_1_reg, forwarded_1_reg;
+reg                unforwarded_1_reg;
 always @(posedge clk) begin
+    overflow_1_reg <= overflow & {PORTS{!rst}};
+    bad_frame_1_reg <= bad_frame & {PORTS{!rst}};
+    forwarded_1_reg <= forwarded & {PORTS{!rst}};
+    unforwarded_1_reg <= unforwarded && !rst;
     for (i = 0; i < PORTS; i = i + 1) begin
-        overflow_reg[32*i +: 32] <= overflow_reg[32*i +: 32] + {31'd0, overflow[i]};
-        bad_frame_reg[32*i +: 32] <= bad_frame_reg[32*i +: 32] + {31'd0, bad_frame[i]};
-        forwarded_reg[32*i +: 32] <= forwarded_reg[32*i +: 32] + {31'd0, forwarded[i]};
+        overflow_reg[32*i +: 32] <= overflow_reg[32*i +: 32] + {31'd0, overflow_1_reg[i]};
+        bad_frame_reg[32*i +: 32] <= bad_frame_reg[32*i +: 32] + {31'd0, bad_frame_1_reg[i]};
+        forwarded_reg[32*i +: 32] <= forwarded_reg[32*i +: 32] + {31'd0, forwarded_1_reg[i]};
     end
-    unforwarded_reg <= unforwarded_reg + {31'd0, unforwarded};
+    unforwarded_reg <= unforwarded_reg + {31'd0, unforwarded_1_reg};
     if (rst) begin
         overflow_reg <= {32 * PORTS{1'b0}};
         bad_frame_reg <= {32 * PORTS{1'b0}};

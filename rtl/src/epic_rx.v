@@ -283,7 +283,8 @@ wire                  right_valid;
 wire                  right;
 
 // Each record is written, and kept or taken back in the same cycle: so what is decided last only moves pointers.
-epic_fifo #(.WIDTH(META_WIDTH - 1), .DEPTH(META_DEPTH), .PACKET(1)) meta_fifo (
+// Block RAM: the write enable of so many bits of distributed memory is a far-flung net.
+epic_fifo #(.WIDTH(META_WIDTH - 1), .DEPTH(META_DEPTH), .PACKET(1), .REGISTER(1), .BLOCK(1)) meta_fifo (
     .clk(clk), .rst(rst),
     .in_valid(end_5), .in_data(record_5), .in_ready(meta_room),
     .commit(kept_5), .rewind(end_5 && !kept_5),
@@ -321,8 +322,8 @@ always @(posedge clk) begin
     end
 end
 
-// Never full: it has no more bits than there are records, and they leave together.
-epic_fifo #(.WIDTH(1), .DEPTH(META_DEPTH)) right_fifo (
+// Never full: it has no more bits than there are records, as many places, and they leave together.
+epic_fifo #(.WIDTH(1), .DEPTH(META_DEPTH), .REGISTER(1)) right_fifo (
     .clk(clk), .rst(rst),
     .in_valid(crc_valid && kept_reg[kept_read_reg]), .in_data(crc_ok), .in_ready(right_room),
     .commit(1'b0), .rewind(1'b0),

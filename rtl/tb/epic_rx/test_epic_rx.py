@@ -589,7 +589,7 @@ async def no_room_for_meta(dut) -> None:
         tb.send(frame)
     await tb.settle()
     kept = len(tb.meta.words) - 4
-    assert META_DEPTH <= kept <= META_DEPTH + 1
+    assert META_DEPTH <= kept <= META_DEPTH + 2
     assert tb.lost == len(frames) - kept
     tb.compare(frames[:kept] + frames[:4])
 
