@@ -93,7 +93,8 @@ always @(posedge clk) if (started) begin
     a_order: assert (!(out_valid && inside && ahead == 0) || (fixed && out_data == word));
     a_prompt: assert (waited < 2 + REGISTER);
     a_room: assert (room <= DEPTH && released + pending + room <= MOST);
-    a_ready: assert (in_ready == (room != 0));
+    // With packets the word that was read a cycle ago is not yet seen.
+    a_ready: assert ((!in_ready || room != 0) && (in_ready || room <= (PACKET != 0 ? 1 : 0)));
     a_held: assert (!held || (out_valid && out_data == held_data));
     c_full: cover (!in_ready && released == MOST);
     c_watched: cover (take && inside && ahead == 0 && word == {WIDTH{1'b1}} && released > 1);

@@ -74,6 +74,7 @@ end
 wire [2:0] in_memory = \dut.meta_fifo.write_reg - \dut.meta_fifo.read_reg ;
 (* hierconn *) wire       \dut.record_valid ;
 wire [5:0] records = in_memory + \dut.meta_fifo.valid_reg + \dut.record_valid ;
+(* hierconn *) wire       \dut.meta_fifo.g_packet.full_reg ;
 wire       undecided = \dut.meta_fifo.write_reg != \dut.meta_fifo.commit_reg ;
 
 always @(posedge clk) if (started) begin
@@ -81,6 +82,7 @@ always @(posedge clk) if (started) begin
     a_exactly_one: assert (inside == under_way[1] + under_way[2] + under_way[3] + under_way[4] + under_way[5] + under_way[6]
         + overflow + bad_frame + records);
     a_decided: assert (!undecided);
+    a_full: assert (in_memory != META_DEPTH || \dut.meta_fifo.g_packet.full_reg );
     a_no_overflow: assert (in_memory <= META_DEPTH);
     a_not_both: assert (!(overflow && bad_frame));
     a_record: assert (!meta_valid || records != 0);

@@ -51,12 +51,16 @@ wire            fetch = (!valid_reg || taken) && some;
 
 assign in_ready = !full;
 
-// Without packets `room` is a register: whether there is room, or a word, is not to wait for comparing the pointers.
+// Whether there is room, or a word, is not to wait for comparing the pointers: without packets `room` is a register; with
+// packets `full` is one, that does not see the word which is read in this cycle.
 generate
     if (PACKET != 0) begin : g_packet
-        assign full = write_reg == {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]};
+        wire [ADDR_W:0] end_of_room = {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]};
+        reg             full_reg;
+        always @(posedge clk) full_reg <= (rewind ? commit_reg == end_of_room : write_next == end_of_room) && !rst;
+        assign full = full_reg;
         assign some = commit_reg != read_reg;
-        assign room = {~read_reg[ADDR_W], read_reg[ADDR_W-1:0]} - write_reg;
+        assign room = end_of_room - write_reg;
     end
     else begin : g_words
         reg [ADDR_W:0] room_reg;

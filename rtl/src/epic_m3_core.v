@@ -104,6 +104,19 @@ generate
     end
 endgenerate
 
+// Its payload comes from afar, and is asked for from afar.
+wire [PORTS-1:0]        beats_valid, beats_ready;
+wire [PORTS*DATA_W-1:0] beats_data;
+generate
+    for (p = 0; p < PORTS; p = p + 1) begin : g_payload
+        epic_slice #(.WIDTH(DATA_W)) arrives (
+            .clk(clk), .rst(rst),
+            .in_valid(payload_valid[p]), .in_data(payload_data[DATA_W*p +: DATA_W]), .in_ready(payload_ready[p]),
+            .out_valid(beats_valid[p]), .out_data(beats_data[DATA_W*p +: DATA_W]), .out_ready(beats_ready[p])
+        );
+    end
+endgenerate
+
 // Who says that a frame may be taken is far away too.
 reg go;
 always @(posedge clk) go <= !rst && ready && pass_room && !hold;
@@ -149,7 +162,7 @@ epic_m3_pass #(
 ) pass (
     .clk(clk), .rst(rst),
     .pass_valid(pass_valid), .pass_data(pass_data), .pass_room(pass_room),
-    .payload_valid(payload_valid), .payload_data(payload_data), .payload_ready(payload_ready),
+    .payload_valid(beats_valid), .payload_data(beats_data), .payload_ready(beats_ready),
     .job_room(job_room), .job_push(job_push), .job_edge(job_edge), .job_payload(job_payload), .job_ack(job_ack),
     .job_cell(job_cell), .job_imm(job_imm), .job_bytes(job_bytes), .job_ce(job_ce),
     .beat_push(beat_push), .beat(beat), .beat_count(beat_count), .failed(failed),

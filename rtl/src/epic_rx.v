@@ -222,6 +222,9 @@ wire meta_room;
 wire pass_5 = end_not_epic_5 && forward_5;
 wire lost_5 = !meta_room || (end_good_5 && payload_lost_5) || (pass_5 && forward_lost_5);
 wire kept_5 = end_5 && !end_bad_5 && !lost_5;
+// Kept, and with what it has; said anew, for this moves the pointers of memories.
+wire payload_kept_5 = end_5 && !end_bad_5 && meta_room && end_good_5 && !payload_lost_5;
+wire forward_kept_5 = end_5 && !end_bad_5 && meta_room && pass_5 && !forward_lost_5;
 
 wire [META_WIDTH-2:0] record_5 = {end_fields_5, pass_5 ? VERDICT_FORWARDED : end_verdict_5};
 
@@ -247,7 +250,7 @@ wire [31:0]                    crc;
 epic_fifo_gather #(.IN_WIDTH(DATA_W), .OUT_WIDTH(PAYLOAD_W), .DEPTH(PAYLOAD_DEPTH), .REGISTER(1)) payload_fifo (
     .clk(clk), .rst(rst),
     .in_valid(store_5_reg && !payload_lost_reg), .in_data(payload_5_reg), .in_ready(payload_room),
-    .commit(kept_5 && end_good_5), .rewind(end_5 && !(kept_5 && end_good_5)),
+    .commit(payload_kept_5), .rewind(end_5 && !payload_kept_5),
     .out_valid(payload_valid), .out_data(payload_data), .out_ready(payload_ready),
     .room(payload_words)
 );
@@ -263,7 +266,7 @@ epic_fifo #(.WIDTH(DATA_W + BYTES_W + 1), .DEPTH(FORWARD_DEPTH), .PACKET(1), .RE
     .clk(clk), .rst(rst),
     .in_valid(valid_5_reg && forward_5 && !forward_lost_reg), .in_data({last_5_reg, tail_5_reg, data_5_reg}),
     .in_ready(forward_room),
-    .commit(kept_5 && pass_5), .rewind(end_5 && !(kept_5 && pass_5)),
+    .commit(forward_kept_5), .rewind(end_5 && !forward_kept_5),
     .out_valid(pass_valid), .out_data({pass_last, pass_bytes, pass_data}), .out_ready(pass_ready),
     .room(forward_words)
 );

@@ -191,6 +191,9 @@ def _build(
     begun.touch()
     files = bench.files()
     build_args = list(_BUILD_ARGS[simulator])
+    if simulator == VERILATOR:
+        # What the bench looks at inside; Icarus shows all.
+        build_args += [str(looks) for looks in bench.home.glob("*.vlt")]
     if mutant is not None:
         mutated = build / mutant.source
         mutated.write_text(mutant.text())

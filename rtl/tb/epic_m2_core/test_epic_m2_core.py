@@ -115,8 +115,8 @@ class TB:
         self.golden = Mode2Engine()
         self.placed: dict[int, Placed] = {}
         self.metas: list[deque[int]] = [deque() for _ in range(PORTS)]
-        self.pushed: list[deque[Packet]] = [deque() for _ in range(PORTS)]  # of the same frames
-        self.taken: list[tuple[int, Packet]] = []  # in the order in which the core took them
+        self.pushed: list[deque[Packet]] = [deque() for _ in range(PORTS)]  # that were not taken up
+        self.taken: list[tuple[int, Packet]] = []  # in the order in which the core took them up
         self.beats: list[deque[int]] = [deque() for _ in range(PORTS)]
         self.jobs: list[list[dict[str, int]]] = [[] for _ in range(PORTS)]
         self.waiting: list[deque[int]] = [deque() for _ in range(PORTS)]
@@ -157,6 +157,7 @@ class TB:
             await RisingEdge(dut.clk)
             self.cycle += 1
             met = int(dut.meta_ready.value)
+            chosen = int(dut.shown_valid.value) & int(dut.shown_ready.value)
             used = int(dut.payload_ready.value) & int(dut.payload_valid.value)
             jobs, beats = int(dut.job_valid.value) & ready, int(dut.send_valid.value) & takes
             if any(offered) or used or jobs or beats:
@@ -164,8 +165,9 @@ class TB:
             for port in range(PORTS):
                 if offered[port] and met >> port & 1:
                     self.metas[port].popleft()
-                    self.taken.append((port, self.pushed[port].popleft()))
                     offered[port] = False
+                if chosen >> port & 1:
+                    self.taken.append((port, self.pushed[port].popleft()))
                 if used >> port & 1 and self.beats[port]:
                     self.beats[port].popleft()
                 if jobs >> port & 1:
