@@ -78,6 +78,10 @@ always @* assume (move_ready || !had_room);
 (* hierconn *) wire       \dut.valid_d ;
 (* hierconn *) wire [1:0] \dut.edge_r ;
 (* hierconn *) wire [1:0] \dut.state_reg ;
+(* hierconn *) wire [3:0] \dut.want_reg ;
+(* hierconn *) wire [3:0] \dut.busy_reg ;
+(* hierconn *) wire [3:0] \dut.ready ;
+(* hierconn *) wire [3:0] \dut.asking ;
 // A command that is obeyed waits until it is done.
 always @* if (cycle == 0) assume (\dut.state_reg == 0 || table_valid);
 reg [7:0] cycle = 8'd0;
@@ -90,6 +94,8 @@ always @(posedge clk) begin
     a_nothing_before: assert (!happens || \dut.step );
     a_frame: assert (!in_ready || (in_valid && \dut.edge_r == in_data[IN_EDGE_LSB +: 2]));
     a_timer: assert (!timer_take || (timer_due && \dut.edge_r == timer_due_edge));
+    // What was said of edges in the first cycle is so in the last.
+    a_asking: assert (!\dut.step || ((\dut.ready & ~\dut.want_reg ) == 0 && \dut.asking == (\dut.ready & ~\dut.busy_reg )));
     a_move: assert (!move_valid || move_ready);
     a_command: assert (\dut.state_reg == 0 || table_valid);
     c_frame: cover (in_ready && count_frame && move_valid);
