@@ -55,7 +55,7 @@ wire [PORTS-1:0] taken = meta_valid & meta_ready;
 wire             take = started && taken != 0;
 wire             give = started && in_valid && in_ready;
 reg  [3:0]       inside = 4'd0;
-always @(posedge clk) inside <= inside + take - give;
+always @(posedge clk) inside <= rst ? 4'd0 : inside + take - give;
 
 wire [META_W-1:0] meta = taken[0] ? meta_data[0 +: META_W] : meta_data[META_W +: META_W];
 reg               watched = 1'b0;
@@ -79,6 +79,94 @@ always @(posedge clk) begin
         ahead <= ahead - 1'b1;
         if (ahead == 0) watched <= 1'b0;
     end
+    if (rst) watched <= 1'b0;
+end
+
+// For the induction: where the watched record is, and what goes along with it there. Bits 0 to 7 are the stages a to h, 8
+// the word that waits in the slice, 9 the one that leaves it.
+(* hierconn *) wire            \dut.step ;
+(* hierconn *) wire            \dut.valid_a ;
+(* hierconn *) wire            \dut.valid_b ;
+(* hierconn *) wire            \dut.valid_c ;
+(* hierconn *) wire            \dut.valid_d ;
+(* hierconn *) wire            \dut.valid_e ;
+(* hierconn *) wire            \dut.valid_f ;
+(* hierconn *) wire            \dut.valid_g ;
+(* hierconn *) wire            \dut.valid_h ;
+(* hierconn *) wire [PORTS*META_W-1:0] \dut.shown_a ;
+(* hierconn *) wire [PORTS-1:0] \dut.grant_a ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_b ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_c ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_d ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_e ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_f ;
+(* hierconn *) wire [META_W-1:0] \dut.meta_g ;
+(* hierconn *) wire [2:0]      \dut.port_b ;
+(* hierconn *) wire [2:0]      \dut.port_c ;
+(* hierconn *) wire [2:0]      \dut.port_d ;
+(* hierconn *) wire [2:0]      \dut.port_e ;
+(* hierconn *) wire [2:0]      \dut.port_f ;
+(* hierconn *) wire [2:0]      \dut.port_g ;
+(* hierconn *) wire            \dut.ack_g ;
+(* hierconn *) wire            \dut.opcode_ok_g ;
+(* hierconn *) wire [IN_W-1:0] \dut.in_h ;
+(* hierconn *) wire [IN_W-1:0] \dut.last.waits_reg ;
+wire       step = \dut.step ;
+wire       leaves = !in_valid || in_ready;
+wire [9:0] valid = {in_valid, !step, \dut.valid_h , \dut.valid_g , \dut.valid_f , \dut.valid_e , \dut.valid_d , \dut.valid_c ,
+    \dut.valid_b , \dut.valid_a };
+wire [1:0] grant_a = \dut.grant_a ;
+reg  [9:0] at = 10'd0;
+always @(posedge clk) begin
+    if (step) at[7:0] <= {at[6:0], take && watch && !watched};
+    at[8] <= (step ? at[7] : at[8]) && !leaves;
+    if (leaves) at[9] <= step ? at[7] : at[8];
+    if (rst) at <= 10'd0;
+end
+reg  [3:0] all_valid, valid_ahead;
+integer    k;
+always @* begin
+    all_valid = 4'd0;
+    valid_ahead = 4'd0;
+    for (k = 0; k < 10; k = k + 1) begin
+        all_valid = all_valid + valid[k];
+        valid_ahead = valid_ahead + (valid[k] && (at & ((10'd1 << k) - 1'b1)) != 0);
+    end
+end
+
+function same(input [META_W-1:0] record, input [2:0] port_of);
+    same = record[META_VERDICT_LSB +: 8] == verdict && record[META_OPCODE_LSB +: 8] == opcode
+        && record[META_IMM_LSB +: 32] == imm && record[META_PAYLOAD_BYTES_LSB +: 14] == bytes
+        && record[META_CE_LSB] == ce && port_of == port;
+endfunction
+// What is asserted below of the record that leaves.
+function right(input [IN_W-1:0] word);
+    right = word[IN_PORT_LSB +: 3] == port && word[IN_IMM_LSB +: 32] == imm && word[IN_BYTES_LSB +: 14] == bytes
+        && (word[IN_KIND_LSB +: 2] == IN_NONE || (verdict == 0
+            && opcode == (word[IN_KIND_LSB +: 2] == IN_ACK ? OPCODE_ACK : OPCODE_SEND_ONLY_IMM)))
+        && (verdict == 0 || word[IN_REASON_LSB +: 8] == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict))
+        && (verdict != 0 || (word[IN_KIND_LSB +: 2] == IN_NONE
+            ? word[IN_REASON_LSB +: 8] >= COUNTER_DROP_ICRC && word[IN_REASON_LSB +: 8] < COUNTERS
+            : word[IN_REASON_LSB +: 8] == COUNTERS))
+        && word[IN_HAS_BEATS_LSB] == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64)
+        && word[IN_CE_LSB] == (word[IN_KIND_LSB +: 2] == IN_DATA && ce);
+endfunction
+always @(posedge clk) if (started) begin
+    a_inside: assert (inside == all_valid);
+    a_waits: assert (step || in_valid);
+    a_granted: assert (!\dut.valid_a || grant_a == 2'b01 || grant_a == 2'b10);
+    a_at: assert (watched == (at != 0) && (at & (at - 1'b1)) == 0 && (at & ~valid) == 0);
+    a_ahead: assert (!watched || ahead == valid_ahead);
+    a_in_a: assert (!at[0] || (grant_a[port[0]] && port <= 1 && same(\dut.shown_a [META_W*port[0] +: META_W], port)));
+    a_in_b: assert (!at[1] || same(\dut.meta_b , \dut.port_b ));
+    a_in_c: assert (!at[2] || same(\dut.meta_c , \dut.port_c ));
+    a_in_d: assert (!at[3] || same(\dut.meta_d , \dut.port_d ));
+    a_in_e: assert (!at[4] || same(\dut.meta_e , \dut.port_e ));
+    a_in_f: assert (!at[5] || same(\dut.meta_f , \dut.port_f ));
+    a_in_g: assert (!at[6] || (same(\dut.meta_g , \dut.port_g ) && \dut.ack_g == (opcode == OPCODE_ACK)
+        && \dut.opcode_ok_g == (opcode == OPCODE_ACK || opcode == OPCODE_SEND_ONLY_IMM)));
+    a_in_h: assert (!at[7] || right(\dut.in_h ));
+    a_in_slice: assert ((!at[8] || right(\dut.last.waits_reg )) && (!at[9] || right(in_data)));
 end
 
 wire       here = in_valid && watched && ahead == 0;
