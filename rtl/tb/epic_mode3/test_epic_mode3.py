@@ -44,6 +44,7 @@ BENCH = Bench(
 WIDTH, PORTS, MTU = parameter("DATA_W", 128), parameter("PORTS", 4), parameter("MTU", 1024)
 CORE_W = parameter("CORE_W", WIDTH)
 PATIENCE = parameter("PATIENCE", 4096)
+LANE_LATENCY = 2  # of integer lanes
 BYTES = WIDTH // 8
 HEADERS, ICRC = 58, 4  # Ethernet to immediate
 SLOTS = 64
@@ -227,8 +228,13 @@ def part(value: int | LogicArray, port: int, width: int) -> int:
 
 
 def pace(payload: int) -> int:
-    """Cycles from the start of a frame to that of the next, as the wire and the core's share of a port allow them."""
-    return max(-(-(HEADERS + payload + ICRC) // BYTES), PORTS * -(-payload * 8 // CORE_W))
+    """Cycles from the start of a frame to that of the next, as the wire and the core's share of a port allow them.
+
+    The core decides on a frame a cycle, and passes of less than LANE_LATENCY beats for one slot wait for one another.
+    """
+    beats = -(-payload * 8 // CORE_W)
+    share = (PORTS - 1) * max(beats, LANE_LATENCY) + beats if beats else PORTS
+    return max(-(-(HEADERS + payload + ICRC) // BYTES), share)
 
 
 class Group:
