@@ -7,6 +7,39 @@
 
 `include "axis_held.svh"
 
+// An IN record is that of the watched frame.
+module in_right (
+    input wire         clk,
+    input wire         on,
+    input wire [94:0]  word,
+    input wire [2:0]   port,
+    input wire [7:0]   verdict,
+    input wire [7:0]   opcode,
+    input wire [31:0]  imm,
+    input wire [13:0]  bytes,
+    input wire         ce
+);
+
+`include "epic_pkg.vh"
+`include "epic_types.vh"
+`include "epic_m2_types.vh"
+
+wire [1:0] kind = word[IN_KIND_LSB +: 2];
+wire [7:0] reason = word[IN_REASON_LSB +: 8];
+always @(posedge clk) if (on) begin
+    a_port: assert (word[IN_PORT_LSB +: 3] == port);
+    a_imm: assert (word[IN_IMM_LSB +: 32] == imm);
+    a_bytes: assert (word[IN_BYTES_LSB +: 14] == bytes);
+    a_kind: assert (kind == IN_NONE || (verdict == 0 && opcode == (kind == IN_ACK ? OPCODE_ACK : OPCODE_SEND_ONLY_IMM)));
+    a_reason: assert (verdict == 0 || reason == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict));
+    a_counted: assert (verdict != 0
+        || (kind == IN_NONE ? reason >= COUNTER_DROP_ICRC && reason < COUNTERS : reason == COUNTERS));
+    a_beats: assert (word[IN_HAS_BEATS_LSB] == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64));
+    a_ce: assert (word[IN_CE_LSB] == (kind == IN_DATA && ce));
+end
+
+endmodule
+
 module epic_m2_admit_props #(
     parameter PORTS = 2
 ) (
@@ -82,6 +115,8 @@ always @(posedge clk) begin
     if (rst) watched <= 1'b0;
 end
 
+wire here = in_valid && watched && ahead == 0;
+
 // For the induction: where the watched record is, and what goes along with it there. Bits 0 to 7 are the stages a to h, 8
 // the word that waits in the slice, 9 the one that leaves it.
 (* hierconn *) wire            \dut.step ;
@@ -139,18 +174,18 @@ function same(input [META_W-1:0] record, input [2:0] port_of);
         && record[META_IMM_LSB +: 32] == imm && record[META_PAYLOAD_BYTES_LSB +: 14] == bytes
         && record[META_CE_LSB] == ce && port_of == port;
 endfunction
-// What is asserted below of the record that leaves.
-function right(input [IN_W-1:0] word);
-    right = word[IN_PORT_LSB +: 3] == port && word[IN_IMM_LSB +: 32] == imm && word[IN_BYTES_LSB +: 14] == bytes
-        && (word[IN_KIND_LSB +: 2] == IN_NONE || (verdict == 0
-            && opcode == (word[IN_KIND_LSB +: 2] == IN_ACK ? OPCODE_ACK : OPCODE_SEND_ONLY_IMM)))
-        && (verdict == 0 || word[IN_REASON_LSB +: 8] == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict))
-        && (verdict != 0 || (word[IN_KIND_LSB +: 2] == IN_NONE
-            ? word[IN_REASON_LSB +: 8] >= COUNTER_DROP_ICRC && word[IN_REASON_LSB +: 8] < COUNTERS
-            : word[IN_REASON_LSB +: 8] == COUNTERS))
-        && word[IN_HAS_BEATS_LSB] == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64)
-        && word[IN_CE_LSB] == (word[IN_KIND_LSB +: 2] == IN_DATA && ce);
-endfunction
+in_right in_h_right (
+    .clk(clk), .on(started && at[7]), .word(\dut.in_h ),
+    .port(port), .verdict(verdict), .opcode(opcode), .imm(imm), .bytes(bytes), .ce(ce)
+);
+in_right waiting_right (
+    .clk(clk), .on(started && at[8]), .word(\dut.last.waits_reg ),
+    .port(port), .verdict(verdict), .opcode(opcode), .imm(imm), .bytes(bytes), .ce(ce)
+);
+in_right leaving_right (
+    .clk(clk), .on(started && (here || at[9])), .word(in_data),
+    .port(port), .verdict(verdict), .opcode(opcode), .imm(imm), .bytes(bytes), .ce(ce)
+);
 always @(posedge clk) if (started) begin
     a_inside: assert (inside == all_valid);
     a_waits: assert (step || in_valid);
@@ -165,11 +200,8 @@ always @(posedge clk) if (started) begin
     a_in_f: assert (!at[5] || same(\dut.meta_f , \dut.port_f ));
     a_in_g: assert (!at[6] || (same(\dut.meta_g , \dut.port_g ) && \dut.ack_g == (opcode == OPCODE_ACK)
         && \dut.opcode_ok_g == (opcode == OPCODE_ACK || opcode == OPCODE_SEND_ONLY_IMM)));
-    a_in_h: assert (!at[7] || right(\dut.in_h ));
-    a_in_slice: assert ((!at[8] || right(\dut.last.waits_reg )) && (!at[9] || right(in_data)));
 end
 
-wire       here = in_valid && watched && ahead == 0;
 wire [1:0] kind = in_data[IN_KIND_LSB +: 2];
 wire [7:0] reason = in_data[IN_REASON_LSB +: 8];
 always @(posedge clk) if (started) begin
@@ -177,17 +209,6 @@ always @(posedge clk) if (started) begin
     a_no_more: assert (inside <= 10);
     a_none_made: assert (!in_valid || inside != 0);
     a_idle: assert (!idle || inside == 0);
-    a_port: assert (!here || in_data[IN_PORT_LSB +: 3] == port);
-    a_imm: assert (!here || in_data[IN_IMM_LSB +: 32] == imm);
-    a_bytes: assert (!here || in_data[IN_BYTES_LSB +: 14] == bytes);
-    a_kind: assert (!here || kind == IN_NONE || (verdict == 0
-        && opcode == (kind == IN_ACK ? OPCODE_ACK : OPCODE_SEND_ONLY_IMM)));
-    a_reason: assert (!here || verdict == 0 || reason == (verdict == VERDICT_FORWARDED ? COUNTERS : verdict));
-    a_counted: assert (!here || verdict != 0
-        || (kind == IN_NONE ? reason >= COUNTER_DROP_ICRC && reason < COUNTERS : reason == COUNTERS));
-    a_beats: assert (!here || in_data[IN_HAS_BEATS_LSB]
-        == (verdict == 0 && opcode == OPCODE_SEND_ONLY_IMM && bytes >= 1 && bytes <= 64));
-    a_ce: assert (!here || in_data[IN_CE_LSB] == (kind == IN_DATA && ce));
     c_full: cover (inside == 10 && here && !in_ready);
     c_data: cover (here && give && kind == IN_DATA && port == 1 && bytes == 64);
     c_ack: cover (here && give && kind == IN_ACK && !in_data[IN_HAS_BEATS_LSB]);
